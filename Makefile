@@ -1,0 +1,61 @@
+# The front door. Each target installs what it needs (tools/setup), says what it
+# does, and leaves all it makes in build/. The work itself is in CMakeLists.txt
+# and in tools/.
+
+PREFIX ?= /usr/local
+export PREFIX
+
+# What `make run` shows to somebody who has just cloned this.
+RUN = build/bin/trident plan --model vgg19 --workers 8 --bandwidth 10Gbit
+
+.PHONY: build run test test-full bench lint sanitize fuzz install clean help
+
+build: ## compile the library and the command (build/bin/trident)
+	@tools/setup build
+	@tools/build build
+
+run: build ## build, then plan the training of VGG19 on 8 workers
+	@echo "== $(RUN)"
+	@$(RUN)
+	@echo
+	@echo "Try next, added to the same command:"
+	@echo "  --explain fc6    why one layer travels as it does"
+	@echo "  --compare        this plan beside the simpler ones"
+	@echo "Other models: build/bin/trident models. All options: build/bin/trident plan --help"
+
+test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, README
+	@tools/setup build test clang lint install
+	@tools/test
+
+test-full: ## the long version: FUZZ_SECONDS=300 each, lint of all files, a written result
+	@tools/setup build test clang lint install
+	@tools/test full
+
+bench: ## build and run the benchmarks
+	@tools/setup build
+	@tools/bench
+
+lint: ## format, clang-tidy, include rules, banned functions, headers (ARGS=--all)
+	@tools/setup build test clang lint
+	@tools/lint $(ARGS)
+
+sanitize: ## the tests under address, undefined behaviour and thread sanitizers
+	@tools/setup build test clang
+	@tools/test-tree asan
+	@tools/test-tree tsan
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS=60
+	@tools/setup build clang
+	@tools/fuzz
+
+install: build ## install below PREFIX=/usr/local, or below DESTDIR
+	@echo "== installing into $(DESTDIR)$(PREFIX)"
+	@cmake --install build >build/install.log || { cat build/install.log; exit 1; }
+
+clean: ## remove build/
+	@echo "== removing build/"
+	@rm -rf build
+
+help: ## this list
+	@echo "make TARGET; no target means build."
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-12s %s\n", $$1, $$2}'

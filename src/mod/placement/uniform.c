@@ -1,0 +1,11 @@
+/* uniform: every tensor is split over all servers; for small tensors that means many tiny messages.
+ */
+#include "mod/placement.h"
+
+const struct placement_ops placement_uniform = {
+    .abi = PLACEMENT_ABI,
+    .name = "uniform",
+    .summary = "every tensor split evenly over all servers",
+    .cut = PLACEMENT_EVENLY,
+    .deal = placement_in_turn,
+};

@@ -1,0 +1,267 @@
+/* Choosing schemes and adding up what they cost. */
+#include "plan/plan.h"
+
+#include <math.h>
+
+#include "plan/place.h"
+
+uint64_t plan_chunk_bytes(double bits_s, double latency_s)
+{
+    double wanted = 32 * latency_s * bits_s / 8;
+    if (wanted <= 0)
+        return 1 << 21;
+    double power = round(log2(wanted));
+    return (uint64_t)1 << (int)fmax(16, fmin(24, power));
+}
+
+static struct scheme_cluster cluster_of(const struct book *book)
+{
+    uint64_t chunk = book->chunk_bytes;
+    if (chunk == 0)
+        chunk = plan_chunk_bytes(book->bits_s, book->latency_s);
+    return (struct scheme_cluster){
+        .workers = book->workers,
+        .servers = book->servers,
+        .both = book->colocated,
+        .chunk_bytes = (double)chunk,
+        .grid_rows = book->grid_rows,
+        .grid_cols = book->grid_cols,
+        .reproducible = book->reproducible,
+    };
+}
+
+static struct scheme_layer shape_of(const struct book *book, const struct profile_layer *layer)
+{
+    double rows = (double)layer->rows, batch = (double)book->batch;
+    bool sparse = layer->kind == LAYER_EMBED && layer->sparse_rows > 0 && !layer->dense;
+    return (struct scheme_layer){
+        .kind = layer->kind,
+        .rows = rows,
+        .cols = (double)layer->cols,
+        .bias = (double)layer->bias,
+        .factor_rows = batch * (double)layer->applications,
+        .touched_rows = sparse ? fmin(batch * (double)layer->sparse_rows, rows) : rows,
+    };
+}
+
+struct plan_cost plan_price(const struct book *book, const struct scheme_cluster *cluster,
+                            const struct scheme_layer *layer, size_t scheme)
+{
+    const struct scheme_ops *ops = scheme_at(scheme);
+    struct plan_cost price = {.refused = ops->refuses(layer, cluster)};
+    if (price.refused != NULL)
+        return price;
+    struct scheme_cost *cost = &price.cost;
+    ops->cost(layer, cluster, cost);
+    /* Links are full duplex: the busier direction counts. */
+    price.time_s = cost->rounds * book->latency_s +
+                   8 * fmax(cost->send_bytes, cost->recv_bytes) / book->bits_s +
+                   cost->extra_flops / book->flops_s + cost->messages * book->message_s;
+    return price;
+}
+
+static bool allowed(const struct book *book, size_t scheme)
+{
+    if (book->forced != NULL)
+        return scheme_at(scheme) == book->forced;
+    return (book->schemes >> scheme & 1) != 0;
+}
+
+/* Fewer floats win; among equals the later, as Algorithm 1 takes sfb when it is
+ * no worse than ps. */
+static bool fewer_floats(const struct plan_cost *cost, const struct plan_cost *best)
+{
+    return cost->cost.floats_both <= best->cost.floats_both;
+}
+
+static bool faster(const struct plan_cost *cost, const struct plan_cost *best)
+{
+    return cost->time_s < best->time_s;
+}
+
+size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX])
+{
+    bool by_bytes = book->rule == PLAN_BYTES && book->forced == NULL;
+    bool (*better)(const struct plan_cost *, const struct plan_cost *) =
+        by_bytes ? fewer_floats : faster;
+    size_t best = SCHEME_MAX;
+    for (size_t i = 0; scheme_at(i) != NULL; i++) {
+        if (!allowed(book, i) || costs[i].refused != NULL || (by_bytes && !scheme_at(i)->by_bytes))
+            continue;
+        if (best == SCHEME_MAX || better(&costs[i], &costs[best]))
+            best = i;
+    }
+    return best;
+}
+
+uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,
+                     size_t *scheme)
+{
+    struct book book = *plan->book;
+    bool together = book.servers == book.workers, shared = book.colocated == book.workers;
+    book.grid_rows = book.grid_cols = 0; /* a grid asked for fits one number of workers only */
+    for (uint32_t p = book.workers + 1; p <= most; p++) {
+        book.workers = p;
+        if (together)
+            book.servers = p;
+        if (shared)
+            book.colocated = p;
+        struct scheme_cluster cluster = cluster_of(&book);
+        struct scheme_layer shape = layer->shape;
+        shape.pieces = (double)place_pieces(&book, layer->profile, (uint64_t)cluster.chunk_bytes);
+        struct plan_cost costs[SCHEME_MAX];
+        for (size_t i = 0; scheme_at(i) != NULL; i++)
+            costs[i] = plan_price(&book, &cluster, &shape, i);
+        *scheme = plan_choose(&book, costs);
+        if (*scheme != layer->scheme && *scheme != SCHEME_MAX)
+            return p;
+    }
+    return 0;
+}
+
+/* ---- making a plan ---- */
+
+static tri_status fail_no_scheme(const struct book *book, const struct plan_layer *layer,
+                                 tri_error *err)
+{
+    const char *name = layer->profile->name, *kind = layer_kind_name(layer->profile->kind);
+    if (book->forced != NULL) {
+        size_t i = 0;
+        (void)scheme_find(book->forced->name, &i);
+        fail(err, TRI_EINPUT, "scheme '%s' cannot carry layer '%.60s' (%s)", book->forced->name,
+             name, kind);
+        fail_why(err, "'%.60s' %s", name, layer->costs[i].refused);
+    } else {
+        fail(err, TRI_EINPUT, "none of the allowed schemes can carry layer '%.60s' (%s)", name,
+             kind);
+        fail_why(err, "%s",
+                 book->rule == PLAN_BYTES ? "rule 'bytes' knows ps and sfb only"
+                                          : "the list of schemes is too short");
+    }
+    fail_next(err, "allow several schemes, for example --schemes ps,sfb");
+    return TRI_EINPUT;
+}
+
+static tri_status plan_one(struct plan *plan, struct plan_layer *layer, tri_error *err)
+{
+    const struct book *book = plan->book;
+    layer->shape = shape_of(book, layer->profile);
+    uint64_t pieces = place_pieces(book, layer->profile, (uint64_t)plan->cluster.chunk_bytes);
+    layer->shape.pieces = (double)pieces;
+    for (size_t i = 0; scheme_at(i) != NULL; i++)
+        layer->costs[i] = plan_price(book, &plan->cluster, &layer->shape, i);
+    layer->scheme = plan_choose(book, layer->costs);
+    if (layer->scheme == SCHEME_MAX)
+        return fail_no_scheme(book, layer, err);
+    enum scheme_home home = scheme_at(layer->scheme)->home;
+    layer->pieces = home == SCHEME_HOME_PIECES ? pieces : home == SCHEME_HOME_WHOLE ? 1 : 0;
+    plan->pieces += layer->pieces;
+    if (plan->pieces > PLAN_MAX_PIECES) {
+        fail(err, TRI_EINPUT, "chunks of %.0f bytes cut the model into more than %llu pieces",
+             plan->cluster.chunk_bytes, (unsigned long long)PLAN_MAX_PIECES);
+        fail_next(err, "take larger chunks, for example --chunk 2MB");
+        return TRI_EINPUT;
+    }
+    const struct plan_cost *chosen = &layer->costs[layer->scheme];
+    plan->send_bytes += chosen->cost.send_bytes;
+    plan->recv_bytes += chosen->cost.recv_bytes;
+    plan->comm_s += chosen->time_s;
+    plan->worker_buffer_bytes += chosen->cost.worker_buffer_bytes;
+    return TRI_OK;
+}
+
+static double compute_s(const struct book *book)
+{
+    const struct profile *profile = book->profile;
+    double batch = (double)book->batch;
+    /* At its own rate the profile's measurement is truer than flops over rate. */
+    if (profile->iteration_s > 0 && book->flops_s == profile->flops_s)
+        return profile->iteration_s * batch / profile->compute_batch;
+    return profile->flops > 0 ? profile->flops * batch / book->flops_s : NAN;
+}
+
+static tri_status check_book(const struct book *book, tri_error *err)
+{
+    if (book->workers < 1 || book->workers > BOOK_MAX_NODES || book->servers < 1 ||
+        book->servers > BOOK_MAX_NODES || book->batch < 1 || book->batch > PROFILE_MAX_SIDE ||
+        !(book->bits_s > 0) || !(book->flops_s > 0) || !(book->latency_s >= 0) ||
+        !(book->message_s >= 0))
+        return fail(err, TRI_EARG, "a number of the book is out of its range");
+    if (book->colocated > book->workers || book->colocated > book->servers)
+        return fail(err, TRI_EARG, "more nodes are both than there are workers or servers");
+    if (book->grid_rows == 0 || book->grid_rows * (uint64_t)book->grid_cols == book->workers)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "a grid of %u x %u owners does not fit %u workers",
+         (unsigned)book->grid_rows, (unsigned)book->grid_cols, (unsigned)book->workers);
+    fail_next(err, "rows times columns must be the number of workers; leave the grid out to get "
+                   "the best one");
+    return TRI_EINPUT;
+}
+
+static tri_status check_memory(const struct plan *plan, tri_error *err)
+{
+    const struct book *book = plan->book;
+    if (book->server_bytes == 0 || plan->server_buffer_bytes <= (double)book->server_bytes)
+        return TRI_OK;
+    fail(err, TRI_EINPUT,
+         "the fullest server needs %.0f bytes of landing buffers, allowed are %llu",
+         plan->server_buffer_bytes, (unsigned long long)book->server_bytes);
+    fail_why(err, "%s",
+             book->reproducible ? "sums in rank order keep one slot per worker and chunk"
+                                : "every chunk keeps one sum");
+    fail_next(err, book->reproducible ? "add servers (--servers) or sum on arrival "
+                                        "(--reproducible off)"
+                                      : "add servers (--servers)");
+    return TRI_EINPUT;
+}
+
+static tri_status fill(struct plan *plan, tri_error *err)
+{
+    const struct book *book = plan->book;
+    for (size_t i = 0; i < book->profile->count; i++) {
+        if (book->profile->layers[i].params == 0)
+            continue;
+        struct plan_layer *layer = &plan->layers[plan->count++];
+        layer->profile = &book->profile->layers[i];
+        tri_status status = plan_one(plan, layer, err);
+        if (status != TRI_OK)
+            return status;
+    }
+    plan->compute_s = compute_s(book);
+    tri_status status = place(plan, err);
+    return status == TRI_OK ? check_memory(plan, err) : status;
+}
+
+tri_status plan_make(const struct book *book, const struct mem *mem, struct plan **out,
+                     tri_error *err)
+{
+    tri_status status = check_book(book, err);
+    if (status != TRI_OK)
+        return status;
+    struct plan *plan = mem_array(mem, 1, sizeof *plan);
+    if (plan == NULL)
+        return fail_nomem(err, "a plan");
+    plan->mem = mem;
+    plan->book = book;
+    plan->cluster = cluster_of(book);
+    plan->layers = mem_array(mem, book->profile->with_params, sizeof *plan->layers);
+    plan->server_bytes = mem_array(mem, book->servers, sizeof *plan->server_bytes);
+    if (plan->layers == NULL || plan->server_bytes == NULL)
+        status = fail_nomem(err, "a plan");
+    else
+        status = fill(plan, err);
+    if (status == TRI_OK)
+        *out = plan;
+    else
+        plan_free(plan);
+    return status;
+}
+
+void plan_free(struct plan *plan)
+{
+    if (plan == NULL)
+        return;
+    mem_free(plan->mem, plan->layers);
+    mem_free(plan->mem, plan->server_bytes);
+    mem_free(plan->mem, plan);
+}

@@ -1,0 +1,79 @@
+/* The plan: per layer the scheme, what each scheme would cost, and who owns what.
+ *
+ * A pure function of the book: every node that has the same book makes the same plan. */
+#ifndef TRIDENT_PLAN_PLAN_H
+#define TRIDENT_PLAN_PLAN_H
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "plan/book.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct plan_cost {
+    const char
+        *refused; /* why the scheme cannot carry the layer; NULL: it can, and cost is filled */
+    struct scheme_cost cost;
+    double time_s;
+};
+
+/* A layer that has parameters of its own. */
+struct plan_layer {
+    const struct profile_layer *profile;
+    struct scheme_layer shape;
+    size_t scheme;   /* index of the chosen one, for scheme_at() and costs */
+    uint64_t pieces; /* on servers; 0 when it lives on the workers */
+    struct plan_cost costs[SCHEME_MAX];
+};
+
+struct plan {
+    const struct mem *mem;
+    const struct book *book; /* borrowed */
+    struct scheme_cluster cluster;
+    struct plan_layer *layers;
+    size_t count;
+    /* sums over the layers, of the chosen schemes */
+    double send_bytes, recv_bytes, comm_s;
+    double compute_s; /* of one iteration on one worker; NaN when the profile cannot tell */
+    double server_buffer_bytes; /* the fullest server */
+    double worker_buffer_bytes;
+    /* what the placement did */
+    uint64_t *server_bytes; /* [servers] parameters owned */
+    uint64_t pieces;        /* of all layers */
+    double cv;              /* coefficient of variation of server_bytes; 0 when all are empty */
+};
+
+/* Pieces a plan may have; a chunk size that makes more is refused. */
+#define PLAN_MAX_PIECES ((uint64_t)1 << 26)
+
+/* On success *out belongs to the caller until plan_free(); the book must outlive it.
+ * TRI_EINPUT when the book asks for what cannot be: a scheme that no layer of a
+ * kind can use, a grid that does not fit, buffers over the limit. */
+tri_status plan_make(const struct book *book, const struct mem *mem, struct plan **out,
+                     tri_error *err);
+void plan_free(struct plan *plan); /* NULL is fine */
+
+/* The chunk size for a link: one round trip costs 3 % of a chunk's transfer, in
+ * powers of two from 64 KiB to 16 MiB; 2 MiB for a link without latency. */
+uint64_t plan_chunk_bytes(double bits_s, double latency_s);
+
+/* What a scheme would cost this layer, timed by the book's rates. */
+struct plan_cost plan_price(const struct book *book, const struct scheme_cluster *cluster,
+                            const struct scheme_layer *layer, size_t scheme);
+
+/* The scheme that the book's rule picks; SCHEME_MAX when none of those allowed fits. */
+size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX]);
+
+/* The first number of workers above the book's at which this layer would leave
+ * its scheme, servers growing along where they were as many as the workers; 0 if
+ * it does not up to `most`. *scheme is what it would change to. */
+uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,
+                     size_t *scheme);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
