@@ -10,8 +10,7 @@
  * prints one table or, with --json, one document: {"bench", "case", "unit",
  * "value", "baseline", "ratio", "runs": [{"case", "value", "baseline",
  * "ratio"}, ...]}. The numbers on top are the medians of the default case; runs
- * holds every repeat of every case as measured, in order. ratio is
- * value/baseline, and larger is better. */
+ * holds the medians of every case. ratio is value/baseline, and larger is better. */
 #ifndef TRIDENT_BENCH_HARNESS_H
 #define TRIDENT_BENCH_HARNESS_H
 

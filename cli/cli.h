@@ -39,6 +39,7 @@ struct command {
 
 const struct command *command_at(size_t i); /* NULL past the end */
 const struct command *command_find(const char *name);
+tri_status command_unknown(const char *name, tri_error *err); /* fails with a suggestion */
 
 /* Runs one command line; returns the exit code. argv[0] is not looked at. */
 int cli_main(struct cli *cli, int argc, const char *const *argv);

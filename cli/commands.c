@@ -83,7 +83,7 @@ static tri_status run(struct cli *cli, const struct command *command, int argc,
     return status;
 }
 
-static tri_status unknown_command(const char *name, tri_error *err)
+tri_status command_unknown(const char *name, tri_error *err)
 {
     char next[NAMES_TEXT];
     fail(err, TRI_EINPUT, "unknown command '%.60s'", name);
@@ -111,7 +111,7 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
     else if (strcmp(name, "--version") == 0)
         buf_format(&out, "trident %s\n", tri_version());
     else if (command == NULL)
-        status = unknown_command(name, &err);
+        status = command_unknown(name, &err);
     else
         status = run(cli, command, argc - 2, argv + 2, &out, &err);
     if (status == TRI_OK)

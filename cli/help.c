@@ -293,11 +293,8 @@ static tri_status help_run(struct cli *cli, const void *settings, const struct a
         return TRI_OK;
     }
     const struct command *command = command_find(arguments->at[0]);
-    if (command == NULL) {
-        fail(err, TRI_EINPUT, "there is no command '%.60s'", arguments->at[0]);
-        fail_next(err, "trident help lists the commands");
-        return TRI_EINPUT;
-    }
+    if (command == NULL)
+        return command_unknown(arguments->at[0], err);
     help_command(command, out);
     return TRI_OK;
 }

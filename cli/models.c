@@ -9,6 +9,8 @@
 #include "cli/table.h"
 #include "os/file.h"
 
+enum { TITLE_WIDTH = 48 };
+
 /* A million layers, written out with care, is about this much. */
 static const size_t max_file_bytes = (size_t)1 << 29;
 
@@ -18,6 +20,7 @@ struct name_list {
     const struct mem *mem;
     char **names; /* without ".json" */
     size_t cap, count;
+    tri_error *err;
 };
 
 static tri_status add_name(void *ctx, const char *file)
@@ -25,11 +28,11 @@ static tri_status add_name(void *ctx, const char *file)
     struct name_list *list = ctx;
     void *names = list->names;
     if (mem_grow(list->mem, &names, &list->cap, list->count + 1, sizeof *list->names) == NULL)
-        return TRI_ENOMEM;
+        return fail_nomem(list->err, "the list of models");
     list->names = names;
     char *name = mem_text(list->mem, file, strlen(file) - strlen(".json"));
     if (name == NULL)
-        return TRI_ENOMEM;
+        return fail_nomem(list->err, "the list of models");
     list->names[list->count++] = name;
     return TRI_OK;
 }
@@ -41,18 +44,17 @@ static void list_free(struct name_list *list)
     mem_free(list->mem, list->names);
 }
 
-/* All profiles of the models folder; the caller frees the list in any case. */
-static tri_status list_names(const struct cli *cli, struct name_list *list, tri_error *err)
+/* Goes through the profiles of the models folder. */
+static tri_status each_model(const struct cli *cli, tri_status (*found)(void *, const char *),
+                             void *ctx, tri_error *err)
 {
-    *list = (struct name_list){.mem = cli->mem};
     tri_error why = {0};
-    tri_status status = file_each(cli->models, ".json", cli->mem, add_name, list, &why);
-    if (status == TRI_ENOMEM)
-        return fail_nomem(err, "the list of models");
-    if (status != TRI_OK) {
-        fail(err, status, "%s", why.text);
-        fail_why(err, "%s", why.why);
-        fail_next(err, "set TRIDENT_MODELS to the folder of layer profiles");
+    tri_status status = file_each(cli->models, ".json", cli->mem, found, ctx, &why);
+    /* An empty text: it was `found` that failed, and it has filled err itself. */
+    if (status != TRI_OK && why.text[0] != '\0') {
+        *err = why;
+        if (status == TRI_EINPUT)
+            fail_next(err, "set TRIDENT_MODELS to the folder of layer profiles");
     }
     return status;
 }
@@ -67,8 +69,8 @@ static const char *list_candidate(const void *ctx, size_t i)
 static tri_status find_by_name(const struct cli *cli, const char *name, struct buf *path,
                                tri_error *err)
 {
-    struct name_list list;
-    tri_status status = list_names(cli, &list, err);
+    struct name_list list = {.mem = cli->mem, .err = err};
+    tri_status status = each_model(cli, add_name, &list, err);
     size_t i = 0;
     while (status == TRI_OK && i < list.count && !names_equal(list.names[i], name))
         i++;
@@ -104,6 +106,8 @@ static tri_status load_file(const struct cli *cli, const char *path, struct prof
     struct buf text;
     buf_init(&text, cli->mem);
     tri_status status = file_read(path, max_file_bytes, &text, err);
+    if (status == TRI_EINPUT)
+        fail_next(err, "give the path of a layer profile, or a name that trident models lists");
     if (status == TRI_OK)
         status = profile_read(path, buf_string(&text), text.len, cli->mem, out, err);
     buf_fini(&text);
@@ -162,7 +166,9 @@ static void list_row(struct table *table, const struct profile *profile)
     table_cell(table, "%s", units_show_bytes(4 * (double)profile->params, bytes));
     table_cell(table, "%zu", profile->with_params);
     table_cell(table, "%llu", (unsigned long long)profile->default_batch);
-    table_cell(table, "%.48s", profile->title);
+    bool fits = strlen(profile->title) <= TITLE_WIDTH;
+    table_cell(table, "%.*s%s", fits ? TITLE_WIDTH : TITLE_WIDTH - 2, profile->title,
+               fits ? "" : "..");
 }
 
 static tri_status list_one(void *ctx, const char *file)
@@ -203,7 +209,7 @@ static tri_status models_run(struct cli *cli, const void *settings,
         json_out_array(&json, "models");
     }
     struct listing listing = {cli, as_json ? &json : NULL, &table, err};
-    tri_status status = file_each(cli->models, ".json", cli->mem, list_one, &listing, err);
+    tri_status status = each_model(cli, list_one, &listing, err);
     if (as_json) {
         json_out_close(&json);
         json_out_close(&json);

@@ -388,7 +388,7 @@ static const struct option_row plan_options[] = {
      .otherwise = "the profile's, else 100G",
      .type = OPTION_FLOPS,
      .min = 1e6,
-     .max = 1e18,
+     .max = 1e17,
      FIELD(flops),
      .help = "sustained rate of matrix products on a node"},
     {.name = "rule",

@@ -159,7 +159,8 @@ bool units_time(const char *text, double *seconds)
     /* A bare number has no unit to guess, except where none is needed. */
     if (!find_unit(times, unit, &factor) && (*unit != '\0' || value != 0))
         return false;
-    *seconds = value * factor;
+    /* 50/1e6 is the double nearest to 50 us; 50*1e-6 is its neighbour. */
+    *seconds = factor < 1 ? value / round(1 / factor) : value * factor;
     return true;
 }
 

@@ -4,7 +4,7 @@
 #include "mod/placement.h"
 
 static const struct mod_option options[] = {
-    {"chunk", "auto", "size of a chunk, as 2MB; auto follows from latency x rate"},
+    {"chunk", "auto", "size of a chunk; auto follows from latency x rate"},
     {NULL, NULL, NULL},
 };
 

@@ -46,7 +46,7 @@ static void explain(const struct scheme_layer *layer, const struct scheme_cluste
 }
 
 static const struct mod_option options[] = {
-    {"reproducible", "on", "sum in rank order (on) or as pushes arrive (off)"},
+    {"reproducible", "on", "sum in rank order, or (off) on arrival"},
     {NULL, NULL, NULL},
 };
 

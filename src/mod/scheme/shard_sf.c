@@ -88,7 +88,7 @@ static void explain(const struct scheme_layer *layer, const struct scheme_cluste
 }
 
 static const struct mod_option options[] = {
-    {"grid", "best", "owners as ROWSxCOLUMNS; their product is the number of workers"},
+    {"grid", "best", "owners as ROWSxCOLUMNS, one a worker"},
     {NULL, NULL, NULL},
 };
 
