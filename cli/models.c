@@ -174,15 +174,17 @@ static void list_row(struct table *table, const struct profile *profile)
 static tri_status list_one(void *ctx, const char *file)
 {
     struct listing *listing = ctx;
-    struct profile *profile;
     struct buf path;
     buf_init(&path, listing->cli->mem);
     buf_format(&path, "%s/%s", listing->cli->models, file);
-    tri_status status = buf_ok(&path)
-                            ? load_file(listing->cli, buf_string(&path), &profile, listing->err)
-                            : fail_nomem(listing->err, "a path");
+    struct profile *profile = NULL;
+    tri_status status;
+    if (buf_ok(&path))
+        status = load_file(listing->cli, buf_string(&path), &profile, listing->err);
+    else
+        status = fail_nomem(listing->err, "a path");
     buf_fini(&path);
-    if (status != TRI_OK)
+    if (profile == NULL)
         return status;
     if (listing->json != NULL)
         list_json(listing->json, profile);

@@ -38,7 +38,8 @@ static const char *take_number(const char *text, double *out)
             power = power < 10000 ? power * 10 + (*p - '0') : power;
         exponent += sign * power;
     }
-    value *= pow(10, exponent);
+    /* Divided, as 3 * 0.1 is not 0.3. */
+    value = exponent < 0 ? value / pow(10, -exponent) : value * pow(10, exponent);
     if (!isfinite(value))
         return NULL;
     *out = value;
@@ -108,10 +109,11 @@ bool units_size(const char *text, uint64_t *bytes)
     const char *unit = take_number(text, &value);
     if (unit == NULL || !find_unit(sizes, unit, &factor))
         return false;
-    value *= factor;
-    if (value != floor(value) || value > 9007199254740992.0)
+    /* 1.001 times 1000 may miss 1001 by a bit, which is not a fraction. */
+    double whole = round(value * factor);
+    if (fabs(value * factor - whole) > 1e-15 * whole || whole > 9007199254740992.0)
         return false;
-    *bytes = (uint64_t)value;
+    *bytes = (uint64_t)whole;
     return true;
 }
 
@@ -158,6 +160,8 @@ bool units_time(const char *text, double *seconds)
         return false;
     /* A bare number has no unit to guess, except where none is needed. */
     if (!find_unit(times, unit, &factor) && (*unit != '\0' || value != 0))
+        return false;
+    if (!isfinite(value * factor))
         return false;
     /* 50/1e6 is the double nearest to 50 us; 50*1e-6 is its neighbour. */
     *seconds = factor < 1 ? value / round(1 / factor) : value * factor;

@@ -76,7 +76,7 @@ struct scheme_ops {
     const char *summary;              /* one line for "trident modules" */
     const struct mod_option *options; /* NULL: none */
     bool runs;                        /* jobs may choose it; otherwise it can only be planned */
-    bool by_bytes;       /* rule bytes weighs it: Poseidon\'s Algorithm 1 knows ps and sfb */
+    bool by_bytes; /* rule bytes weighs it: Poseidon\'s Algorithm 1 knows ps and sfb */
     enum scheme_home home;
     /* NULL when the scheme can carry the layer, else why not: a phrase that
      * follows the layer's name ("is CONV; factors exist for FC only"). */

@@ -69,6 +69,19 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static tri_status each_sorted(const struct buf *names, const char **sorted, size_t count,
+                              tri_status (*found)(void *ctx, const char *name), void *ctx)
+{
+    const char *name = names->data;
+    for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
+        sorted[i] = name;
+    qsort(sorted, count, sizeof *sorted, by_text);
+    tri_status status = TRI_OK;
+    for (size_t i = 0; i < count && status == TRI_OK; i++)
+        status = found(ctx, sorted[i]);
+    return status;
+}
+
 tri_status file_each(const char *folder, const char *suffix, const struct mem *mem,
                      tri_status (*found)(void *ctx, const char *name), void *ctx, tri_error *err)
 {
@@ -76,18 +89,14 @@ tri_status file_each(const char *folder, const char *suffix, const struct mem *m
     size_t count = 0;
     buf_init(&names, mem);
     tri_status status = list(folder, suffix, &names, &count, err);
-    const char **sorted = mem_array(mem, count, sizeof *sorted);
-    if (status == TRI_OK && sorted == NULL)
-        status = fail_nomem(err, "a list of files");
     if (status == TRI_OK) {
-        const char *name = names.data;
-        for (size_t i = 0; i < count; i++, name += strlen(name) + 1)
-            sorted[i] = name;
-        qsort(sorted, count, sizeof *sorted, by_text);
+        const char **sorted = mem_array(mem, count, sizeof *sorted);
+        if (sorted != NULL)
+            status = each_sorted(&names, sorted, count, found, ctx);
+        else
+            status = fail_nomem(err, "a list of files");
+        mem_free(mem, sorted);
     }
-    for (size_t i = 0; i < count && status == TRI_OK; i++)
-        status = found(ctx, sorted[i]);
-    mem_free(mem, sorted);
     buf_fini(&names);
     return status;
 }

@@ -62,8 +62,8 @@ TEST(poseidons_worked_example_comes_out)
 TEST(table_1_holds_for_any_cluster)
 {
     (void)state;
-    for (double p = 1; p <= 9; p++)
-        for (double q = 1; q <= 9; q++) {
+    for (int p = 1; p <= 9; p++)
+        for (int q = 1; q <= 9; q++) {
             double m = 30, n = 70, k = 5;
             struct scheme_layer fc = layer_of(LAYER_FC, m, n, k);
             struct scheme_cluster nodes = nodes_of(p, q, fmin(p, q));
@@ -80,7 +80,7 @@ TEST(a_node_that_is_both_sends_and_receives_its_share_of_the_table)
     (void)state;
     struct scheme_layer fc = layer_of(LAYER_FC, 4096, 1000, 32);
     static const char *const names[] = {"ps", "sfb", "ring", "shard-sf"};
-    for (double p = 1; p <= 64; p++)
+    for (int p = 1; p <= 64; p++)
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             struct scheme_cost cost = cost_of(names[i], fc, nodes_of(p, p, p));
             CLOSE(cost.send_bytes + cost.recv_bytes, 4 * cost.floats_both);
@@ -133,7 +133,7 @@ TEST(shard_sf_takes_the_best_of_all_grids)
     for (int i = 0; i < 300; i++) {
         double rows = 1 + (double)rng_below(&rng, 5000), cols = 1 + (double)rng_below(&rng, 5000);
         double p = 1 + (double)rng_below(&rng, 130), best = INFINITY;
-        for (double pr = 1; pr <= p; pr++) {
+        for (int pr = 1; pr <= p; pr++) {
             double pc = p / pr;
             if (pc == floor(pc) && pr <= rows && pc <= cols)
                 best = fmin(best, rows / pr + cols / pc);

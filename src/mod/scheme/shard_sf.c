@@ -17,8 +17,8 @@ static double share(const struct scheme_layer *layer, double pr, double pc)
 static double best_grid(const struct scheme_layer *layer, double workers)
 {
     double best = 0, least = INFINITY;
-    for (double d = 1; d * d <= workers; d++) {
-        double e = workers / d;
+    for (uint32_t divisor = 1; (double)divisor * divisor <= workers; divisor++) {
+        double d = divisor, e = workers / d;
         if (e != floor(e))
             continue;
         if (share(layer, d, e) < least) {
