@@ -20,7 +20,7 @@ run: build ## build, then plan the training of VGG19 on 8 workers
 	@echo
 	@echo "Try next, added to the same command:"
 	@echo "  --explain fc6    why one layer travels as it does"
-	@echo "  --compare        this plan beside the simpler ones"
+	@echo "  --compare        all schemes side by side"
 	@echo "Other models: build/bin/trident models. All options: build/bin/trident plan --help"
 
 test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, README

@@ -13,14 +13,14 @@ struct modules_settings {
 /* One part of any slot. */
 struct module {
     const char *slot, *name, *summary;
-    const struct mod_option *options; /* NULL: none */
+    const tri_option_row *options; /* NULL: none */
     bool runs;
 };
 
 /* The ith part of all slots together; false past the end. */
 static bool module_at(size_t i, struct module *out)
 {
-    const struct scheme_ops *scheme;
+    const tri_scheme_ops *scheme;
     size_t schemes = 0;
     for (; (scheme = scheme_at(schemes)) != NULL; schemes++)
         if (schemes == i) {
@@ -28,7 +28,7 @@ static bool module_at(size_t i, struct module *out)
                                    scheme->runs};
             return true;
         }
-    const struct placement_ops *placement = placement_at(i - schemes);
+    const tri_placement_ops *placement = placement_at(i - schemes);
     if (placement == NULL)
         return false;
     *out =
@@ -90,7 +90,7 @@ static void print_json(const struct arguments *arguments, struct buf *out)
         json_out_string(&json, "summary", module.summary);
         json_out_bool(&json, "runs", module.runs);
         json_out_array(&json, "options");
-        for (const struct mod_option *o = module.options; o != NULL && o->name != NULL; o++) {
+        for (const tri_option_row *o = module.options; o != NULL && o->name != NULL; o++) {
             json_out_object(&json, NULL);
             json_out_string(&json, "name", o->name);
             json_out_string(&json, "default", o->fallback);
@@ -120,7 +120,7 @@ static void print_table(const struct cli *cli, const struct arguments *arguments
         table_cell(&table, "%s", module.name);
         table_cell(&table, module.runs ? "yes" : "plan");
         table_cell(&table, "%s", module.summary);
-        for (const struct mod_option *o = module.options; o != NULL && o->name != NULL; o++) {
+        for (const tri_option_row *o = module.options; o != NULL && o->name != NULL; o++) {
             table_cell(&table, "%s", "");
             table_cell(&table, "%s", "");
             table_cell(&table, "%s", "");
@@ -129,7 +129,10 @@ static void print_table(const struct cli *cli, const struct arguments *arguments
     }
     table_print(&table, 24, out);
     table_fini(&table);
-    buf_text(out, "\nruns: yes, or plan for parts that can be planned with but not run yet\n");
+    buf_text(
+        out,
+        "\nruns: yes for parts that a job chooses among, plan for those that can only be planned\n"
+        "with. This version plans; it does not run jobs yet.\n");
 }
 
 static tri_status modules_run(struct cli *cli, const void *settings,

@@ -93,7 +93,7 @@ static tri_status set_schemes(const struct plan_settings *settings, struct book 
         if (!next_part(&list, name))
             return bad_list("schemes", settings->schemes,
                             "give runs, all, or names separated by commas: ps,sfb", err);
-        const struct scheme_ops *ops = scheme_find(name, &i);
+        const tri_scheme_ops *ops = scheme_find(name, &i);
         if (ops == NULL)
             return unknown("schemes", name, scheme_candidate, err);
         if (book->rule == PLAN_BYTES && !ops->by_bytes) {

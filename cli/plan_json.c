@@ -11,7 +11,7 @@ const char *plan_rule_name(enum plan_rule rule)
 
 static void put_cost(struct json_out *json, const char *name, const struct plan_cost *price)
 {
-    const struct scheme_cost *cost = &price->cost;
+    const tri_scheme_cost *cost = &price->cost;
     json_out_object(json, name);
     json_out_number(json, "floats_worker", cost->floats_worker);
     json_out_number(json, "floats_server", cost->floats_server);
@@ -57,6 +57,14 @@ static void put_layer(struct json_out *json, const struct plan_layer *layer)
     json_out_close(json);
 }
 
+/* The node that server s runs on: one of the workers' or, past them, one of its own. */
+static uint32_t node_of(const struct book *book, uint32_t s)
+{
+    if (s >= book->colocated)
+        return book->workers + s - book->colocated;
+    return book->home != NULL ? book->home[s] : s;
+}
+
 static void put_placement(struct json_out *json, const struct plan *plan)
 {
     json_out_object(json, "placement");
@@ -64,6 +72,10 @@ static void put_placement(struct json_out *json, const struct plan *plan)
     json_out_array(json, "server_bytes");
     for (size_t s = 0; s < plan->book->servers; s++)
         json_out_count(json, NULL, plan->server_bytes[s]);
+    json_out_close(json);
+    json_out_array(json, "server_nodes");
+    for (uint32_t s = 0; s < plan->book->servers; s++)
+        json_out_count(json, NULL, node_of(plan->book, s));
     json_out_close(json);
     json_out_number(json, "cv", plan->cv);
     json_out_count(json, "pieces", plan->pieces);

@@ -8,7 +8,7 @@
 
 enum { NAME_WIDTH = 22, WHY_TEXT = 40, LOOK_AHEAD = 4096 };
 
-static const struct scheme_ops *chosen(const struct plan_layer *layer)
+static const tri_scheme_ops *chosen(const struct plan_layer *layer)
 {
     return scheme_at(layer->scheme);
 }
@@ -94,7 +94,7 @@ static void why(const struct book *book, const struct plan_layer *layer, char ou
 static void table_row(const struct plan *plan, const struct plan_layer *layer, struct table *table)
 {
     const struct profile_layer *profile = layer->profile;
-    const struct scheme_cost *cost = &layer->costs[layer->scheme].cost;
+    const tri_scheme_cost *cost = &layer->costs[layer->scheme].cost;
     char text[UNITS_TEXT], reason[WHY_TEXT];
     table_cell(table, "%s", profile->name);
     table_cell(table, "%s", layer_kind_name(profile->kind));
@@ -112,8 +112,7 @@ static void table_row(const struct plan *plan, const struct plan_layer *layer, s
 
 static void foot_schemes(const struct plan *plan, struct buf *out)
 {
-    buf_text(out, "schemes:  ");
-    const char *comma = "";
+    const char *label = "schemes:";
     for (size_t i = 0; scheme_at(i) != NULL; i++) {
         size_t layers = 0;
         double params = 0;
@@ -124,12 +123,11 @@ static void foot_schemes(const struct plan *plan, struct buf *out)
             }
         if (layers == 0)
             continue;
-        buf_format(out, "%s%s for %zu layer%s (%.3g %% of the parameters)", comma,
+        buf_format(out, "%-8s  %s for %zu layer%s (%.3g %% of the parameters)\n", label,
                    scheme_at(i)->name, layers, layers == 1 ? "" : "s",
                    100 * params / (double)plan->book->profile->params);
-        comma = ", ";
+        label = "";
     }
-    buf_char(out, '\n');
 }
 
 static void foot_speed(const struct plan *plan, struct buf *out)
@@ -234,7 +232,7 @@ void plan_compare(const struct plan *plan, struct buf *out)
     compare_table(plan, true, out);
     buf_text(out, "\nBytes one way on the busiest node:\n\n");
     compare_table(plan, false, out);
-    buf_text(out, "\nCan be planned with but not run yet:");
+    buf_text(out, "\nCan only be planned with:");
     for (size_t i = 0; scheme_at(i) != NULL; i++)
         if (!scheme_at(i)->runs)
             buf_format(out, " %s", scheme_at(i)->name);
@@ -255,8 +253,9 @@ static void explain_bytes(const struct plan *plan, const struct plan_layer *laye
             continue;
         }
         buf_format(out, "%s\n            = ", scheme_at(i)->formula);
-        scheme_at(i)->explain(&layer->shape, &plan->cluster, out);
-        buf_format(out, " = %s\n", units_show_count(price->cost.floats_both, text));
+        char formula[200];
+        scheme_at(i)->explain(&layer->shape, &plan->cluster, formula, sizeof formula);
+        buf_format(out, "%s = %s\n", formula, units_show_count(price->cost.floats_both, text));
     }
 }
 
@@ -284,7 +283,7 @@ static void explain_time(const struct plan *plan, const struct plan_layer *layer
                   "cost:\n");
     for (size_t i = 0; scheme_at(i) != NULL; i++) {
         const struct plan_cost *price = &layer->costs[i];
-        const struct scheme_cost *cost = &price->cost;
+        const tri_scheme_cost *cost = &price->cost;
         if (price->refused != NULL)
             continue;
         buf_format(out, "  %-9s %.0f x %s + %s / %s + %s / %s + %.0f x %s\n", scheme_at(i)->name,

@@ -18,8 +18,15 @@ EXPORT const char *tri_status_name(tri_status status)
         tri_status status;
         const char *name;
     } names[] = {
-        {TRI_OK, "TRI_OK"},   {TRI_EARG, "TRI_EARG"},     {TRI_ENOMEM, "TRI_ENOMEM"},
-        {TRI_EIO, "TRI_EIO"}, {TRI_EINPUT, "TRI_EINPUT"},
+        {TRI_OK, "TRI_OK"},
+        {TRI_EARG, "TRI_EARG"},
+        {TRI_ENOMEM, "TRI_ENOMEM"},
+        {TRI_EIO, "TRI_EIO"},
+        {TRI_EINPUT, "TRI_EINPUT"},
+        {TRI_EPEER, "TRI_EPEER"},
+        {TRI_ETIMEOUT, "TRI_ETIMEOUT"},
+        {TRI_EEVICTED, "TRI_EEVICTED"},
+        {TRI_EMISMATCH, "TRI_EMISMATCH"},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (names[i].status == status)

@@ -155,6 +155,10 @@ static size_t unicode_escape(struct json *json, size_t at, char out[4])
         json_refuse(json, at, "half a surrogate pair");
         return 0;
     }
+    if (code == 0) {
+        json_refuse(json, at, "\\u0000 cannot be part of a text");
+        return 0;
+    }
     return utf8_encode(code, out);
 }
 
@@ -427,7 +431,7 @@ uint64_t json_count(struct json *json, uint64_t min, uint64_t max)
 
 /* Not strtod: its decimal point depends on the locale of the host program. Up
  * to 2^53 and 10^22 this rounds once, as strtod would; past that it may be off
- * in the last place, which no quantity in our files can notice. */
+ * by some units in the last place, which no quantity in our files can notice. */
 static double scale(uint64_t digits, int exponent)
 {
     double value = (double)digits;

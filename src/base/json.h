@@ -14,7 +14,8 @@
  *     if (json.status != TRI_OK) ...
  *
  * Refused: anything RFC 8259 refuses, invalid UTF-8, nesting deeper than
- * JSON_MAX_DEPTH, numbers too large for a double. */
+ * JSON_MAX_DEPTH, numbers too large for a double, and \u0000, which a C string
+ * cannot hold. */
 #ifndef TRIDENT_BASE_JSON_H
 #define TRIDENT_BASE_JSON_H
 

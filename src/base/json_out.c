@@ -109,6 +109,8 @@ void json_out_number(struct json_out *out, const char *key, double value)
         if (strtod(text, NULL) == value)
             break;
     }
+    /* The host program's locale may write a decimal comma; JSON knows the point only. */
+    text[strcspn(text, ",")] = text[strcspn(text, ",")] == ',' ? '.' : '\0';
     buf_text(out->buf, text);
 }
 

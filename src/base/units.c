@@ -195,7 +195,8 @@ static char *show(double value, const char *unit, const char *const prefixes[], 
     }
     const char *space = prefixes[i][0] != '\0' || unit[0] != '\0' ? " " : "";
     if (fabs(value) >= 999.5) /* no prefix left */
-        (void)snprintf(out, UNITS_TEXT, "%.3e%s%s%s", value, space, prefixes[i], unit);
+        (void)snprintf(out, UNITS_TEXT, fabs(value) < 1e6 ? "%.0f%s%s%s" : "%.2e%s%s%s", value,
+                       space, prefixes[i], unit);
     else
         (void)snprintf(out, UNITS_TEXT, "%.3g%s%s%s", value, space, prefixes[i], unit);
     return out;

@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-void placement_in_turn(struct placement_deal *deal)
+void placement_in_turn(tri_placement_deal *deal)
 {
     for (size_t i = 0; i < deal->pieces; i++) {
         uint32_t server = (uint32_t)(i % deal->servers);
@@ -13,13 +13,13 @@ void placement_in_turn(struct placement_deal *deal)
 }
 
 /* Ties go to the lower number, so that every node deals the same. */
-static bool lighter(const struct placement_deal *deal, uint32_t a, uint32_t b)
+static bool lighter(const tri_placement_deal *deal, uint32_t a, uint32_t b)
 {
     return deal->load[a] != deal->load[b] ? deal->load[a] < deal->load[b] : a < b;
 }
 
 /* Restores the heap after the load of its root has grown. */
-static void sink(struct placement_deal *deal)
+static void sink(tri_placement_deal *deal)
 {
     uint32_t *heap = deal->heap;
     size_t at = 0, n = deal->servers;
@@ -38,7 +38,7 @@ static void sink(struct placement_deal *deal)
     }
 }
 
-void placement_least_loaded(struct placement_deal *deal)
+void placement_least_loaded(tri_placement_deal *deal)
 {
     for (uint32_t s = 0; s < deal->servers; s++)
         deal->heap[s] = s; /* all loads are zero, so this is a heap */

@@ -1,59 +1,22 @@
-/* The slot of placements: which server owns which piece of the parameters.
- *
- * A placement is one const table in src/mod/placement/, listed in registry.c.
- * It says how layers are cut and then deals the pieces out. Pure: the same
- * pieces give the same owners on every node. */
+/* Placements: the registry, and ways of dealing that several of them share. The slot itself
+ * is in trident/module.h. */
 #ifndef TRIDENT_MOD_PLACEMENT_H
 #define TRIDENT_MOD_PLACEMENT_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "mod/option.h"
+#include "trident/module.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { PLACEMENT_ABI = 1 };
-
-enum placement_cut {
-    PLACEMENT_CHUNKS,  /* runs of the chunk size, weight and bias as one */
-    PLACEMENT_EVENLY,  /* every tensor into as many equal pieces as there are servers */
-    PLACEMENT_TENSORS, /* weight and bias, whole */
-    PLACEMENT_LAYERS   /* weight with bias, whole */
-};
-
-/* The pieces to deal out, in layer order. The caller owns all memory. */
-struct placement_deal {
-    const uint64_t *bytes; /* [pieces] */
-    size_t pieces;
-    uint32_t servers; /* at least 1 */
-    uint32_t *owner;  /* [pieces], to be filled with 0 .. servers - 1 */
-    uint64_t *load;   /* [servers], zero; filled with the bytes of each */
-    uint32_t *order;  /* [pieces], scratch */
-    uint32_t *heap;   /* [servers], scratch */
-};
-
-struct placement_ops {
-    uint32_t abi;
-    const char *name;
-    const char *summary;
-    const struct mod_option *options; /* NULL: none */
-    enum placement_cut cut;
-    void (*deal)(struct placement_deal *deal); /* cannot fail, allocates nothing */
-};
-
-const struct placement_ops *placement_at(size_t i);           /* NULL past the end */
-const struct placement_ops *placement_find(const char *name); /* NULL if there is none */
-
-/* ---- what several placements share ---- */
+const tri_placement_ops *placement_at(size_t i);           /* NULL past the end */
+const tri_placement_ops *placement_find(const char *name); /* NULL if there is none */
 
 /* Piece i to server i mod Q. */
-void placement_in_turn(struct placement_deal *deal);
+void placement_in_turn(tri_placement_deal *deal);
 /* Pieces order[0], order[1], ... each to the server with the least load (the
  * lowest numbered among equals). O(pieces log servers). */
-void placement_least_loaded(struct placement_deal *deal);
+void placement_least_loaded(tri_placement_deal *deal);
 
 #ifdef __cplusplus
 }

@@ -5,28 +5,28 @@
 #include "mod/placement.h"
 #include "mod/scheme.h"
 
-extern const struct scheme_ops scheme_ps, scheme_sfb, scheme_adam, scheme_ring, scheme_shard_sf,
+extern const tri_scheme_ops scheme_ps, scheme_sfb, scheme_adam, scheme_ring, scheme_shard_sf,
     scheme_rows;
-static const struct scheme_ops *const schemes[] = {
+static const tri_scheme_ops *const schemes[] = {
     &scheme_ps, &scheme_sfb, &scheme_adam, &scheme_ring, &scheme_shard_sf, &scheme_rows,
 };
 _Static_assert(sizeof schemes / sizeof schemes[0] <= SCHEME_MAX, "raise SCHEME_MAX");
 
-extern const struct placement_ops placement_hash, placement_uniform, placement_round_robin,
+extern const tri_placement_ops placement_hash, placement_uniform, placement_round_robin,
     placement_greedy, placement_lpt, placement_tensor;
-static const struct placement_ops *const placements[] = {
+static const tri_placement_ops *const placements[] = {
     &placement_hash,   &placement_uniform, &placement_round_robin,
     &placement_greedy, &placement_lpt,     &placement_tensor,
 };
 
-const struct scheme_ops *scheme_at(size_t i)
+const tri_scheme_ops *scheme_at(size_t i)
 {
     return i < sizeof schemes / sizeof schemes[0] ? schemes[i] : NULL;
 }
 
-const struct scheme_ops *scheme_find(const char *name, size_t *index)
+const tri_scheme_ops *scheme_find(const char *name, size_t *index)
 {
-    const struct scheme_ops *ops;
+    const tri_scheme_ops *ops;
     for (size_t i = 0; (ops = scheme_at(i)) != NULL; i++)
         if (names_equal(ops->name, name)) {
             *index = i;
@@ -35,14 +35,14 @@ const struct scheme_ops *scheme_find(const char *name, size_t *index)
     return NULL;
 }
 
-const struct placement_ops *placement_at(size_t i)
+const tri_placement_ops *placement_at(size_t i)
 {
     return i < sizeof placements / sizeof placements[0] ? placements[i] : NULL;
 }
 
-const struct placement_ops *placement_find(const char *name)
+const tri_placement_ops *placement_find(const char *name)
 {
-    const struct placement_ops *ops;
+    const tri_placement_ops *ops;
     for (size_t i = 0; (ops = placement_at(i)) != NULL; i++)
         if (names_equal(ops->name, name))
             return ops;

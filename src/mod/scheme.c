@@ -3,16 +3,16 @@
 
 #include <math.h>
 
-const char *layer_kind_name(enum layer_kind kind)
+const char *layer_kind_name(tri_kind kind)
 {
     static const char *const names[LAYER_KINDS] = {
-        [LAYER_FC] = "FC",     [LAYER_CONV] = "CONV",   [LAYER_EMBED] = "EMBED",
-        [LAYER_NORM] = "NORM", [LAYER_OTHER] = "OTHER",
+        [TRI_FC] = "FC",     [TRI_CONV] = "CONV",   [TRI_EMBED] = "EMBED",
+        [TRI_NORM] = "NORM", [TRI_OTHER] = "OTHER",
     };
     return names[kind];
 }
 
-double scheme_params(const struct scheme_layer *layer)
+double scheme_params(const tri_scheme_layer *layer)
 {
     return layer->rows * layer->cols + layer->bias;
 }
@@ -27,15 +27,15 @@ struct traffic {
     double send, recv, messages;
 };
 
-static void busiest(struct scheme_cost *cost, struct traffic t)
+static void busiest(tri_scheme_cost *cost, struct traffic t)
 {
     cost->send_bytes = fmax(cost->send_bytes, t.send);
     cost->recv_bytes = fmax(cost->recv_bytes, t.recv);
     cost->messages = fmax(cost->messages, t.messages);
 }
 
-void scheme_serve(const struct scheme_flow *flow, const struct scheme_cluster *cluster,
-                  struct scheme_cost *cost)
+void scheme_serve(const struct scheme_flow *flow, const tri_scheme_cluster *cluster,
+                  tri_scheme_cost *cost)
 {
     double p = cluster->workers, q = cluster->servers;
     cost->send_bytes = cost->recv_bytes = cost->messages = 0;

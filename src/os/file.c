@@ -56,7 +56,7 @@ static tri_status list(const char *folder, const char *suffix, struct buf *names
     if (dir == NULL)
         return fail_errno(err, TRI_EINPUT, "cannot list the folder '%s'", folder);
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        if (ends_in(entry->d_name, suffix)) {
+        if (entry->d_name[0] != '.' && ends_in(entry->d_name, suffix)) {
             buf_add(names, entry->d_name, strlen(entry->d_name) + 1);
             ++*count;
         }

@@ -15,9 +15,9 @@ extern "C" {
  * or is longer than max_bytes; TRI_ENOMEM. Works on pipes. */
 tri_status file_read(const char *path, size_t max_bytes, struct buf *out, tri_error *err);
 
-/* Calls found(ctx, name) for every entry of a folder whose name ends in suffix,
- * in alphabetical order, until one call returns something else than TRI_OK,
- * which is then returned. */
+/* Calls found(ctx, name) for every entry of a folder whose name ends in suffix
+ * and does not begin with a dot, in alphabetical order, until one call returns something else than
+ * TRI_OK, which is then returned. */
 tri_status file_each(const char *folder, const char *suffix, const struct mem *mem,
                      tri_status (*found)(void *ctx, const char *name), void *ctx, tri_error *err);
 

@@ -34,9 +34,9 @@ struct book {
     double message_s; /* handling one message, beside its bytes */
     double flops_s;   /* sustained rate of products on one node */
     enum plan_rule rule;
-    uint32_t schemes;                /* bit i: scheme_at(i) may be chosen */
-    const struct scheme_ops *forced; /* for every layer; NULL: choose */
-    const struct placement_ops *placement;
+    uint32_t schemes;             /* bit i: scheme_at(i) may be chosen */
+    const tri_scheme_ops *forced; /* for every layer; NULL: choose */
+    const tri_placement_ops *placement;
     uint64_t chunk_bytes;  /* 0: plan_chunk_bytes() */
     uint64_t server_bytes; /* room for landing buffers on a server; 0: no limit */
     bool reproducible;

@@ -24,13 +24,13 @@ uint64_t place_pieces(const struct book *book, const struct profile_layer *layer
 {
     uint64_t weight = layer->rows * layer->cols;
     switch (book->placement->cut) {
-    case PLACEMENT_CHUNKS:
+    case TRI_CUT_CHUNKS:
         return (4 * layer->params + chunk_bytes - 1) / chunk_bytes;
-    case PLACEMENT_EVENLY:
+    case TRI_CUT_EVENLY:
         return least(weight, book->servers) + least(layer->bias, book->servers);
-    case PLACEMENT_TENSORS:
+    case TRI_CUT_TENSORS:
         return 1 + (layer->bias > 0);
-    case PLACEMENT_LAYERS:
+    case TRI_CUT_LAYERS:
         break;
     }
     return 1;
@@ -68,18 +68,18 @@ static void cut(const struct plan *plan, const struct plan_layer *layer, struct 
         return;
     }
     switch (book->placement->cut) {
-    case PLACEMENT_CHUNKS:
+    case TRI_CUT_CHUNKS:
         cut_chunks(pieces, 4 * profile->params, (uint64_t)plan->cluster.chunk_bytes);
         break;
-    case PLACEMENT_EVENLY:
+    case TRI_CUT_EVENLY:
         cut_evenly(pieces, weight, book->servers);
         cut_evenly(pieces, profile->bias, book->servers);
         break;
-    case PLACEMENT_TENSORS:
+    case TRI_CUT_TENSORS:
         pieces->bytes[pieces->count++] = 4 * weight;
         pieces->bytes[pieces->count++] = 4 * profile->bias;
         break;
-    case PLACEMENT_LAYERS:
+    case TRI_CUT_LAYERS:
         break; /* one piece, done above */
     }
 }
@@ -95,7 +95,7 @@ static void cut_all(const struct plan *plan, struct pieces *pieces)
         cut(plan, layer, pieces);
         /* A scheme prices a layer spread over all servers, or whole on one. */
         double buffers = layer->costs[layer->scheme].cost.server_buffer_bytes;
-        if (scheme_at(layer->scheme)->home == SCHEME_HOME_PIECES)
+        if (scheme_at(layer->scheme)->home == TRI_HOME_PIECES)
             buffers *= servers;
         for (size_t j = first; j < pieces->count; j++)
             pieces->landing[j] =
@@ -126,7 +126,7 @@ static tri_status deal(struct plan *plan, struct pieces *pieces, tri_error *err)
 {
     const struct book *book = plan->book;
     cut_all(plan, pieces);
-    struct placement_deal deal = {
+    tri_placement_deal deal = {
         .bytes = pieces->bytes,
         .pieces = pieces->count,
         .servers = book->servers,

@@ -14,12 +14,12 @@ uint64_t plan_chunk_bytes(double bits_s, double latency_s)
     return (uint64_t)1 << (int)fmax(16, fmin(24, power));
 }
 
-static struct scheme_cluster cluster_of(const struct book *book)
+static tri_scheme_cluster cluster_of(const struct book *book)
 {
     uint64_t chunk = book->chunk_bytes;
     if (chunk == 0)
         chunk = plan_chunk_bytes(book->bits_s, book->latency_s);
-    return (struct scheme_cluster){
+    return (tri_scheme_cluster){
         .workers = book->workers,
         .servers = book->servers,
         .both = book->colocated,
@@ -30,11 +30,11 @@ static struct scheme_cluster cluster_of(const struct book *book)
     };
 }
 
-static struct scheme_layer shape_of(const struct book *book, const struct profile_layer *layer)
+static tri_scheme_layer shape_of(const struct book *book, const struct profile_layer *layer)
 {
     double rows = (double)layer->rows, batch = (double)book->batch;
-    bool sparse = layer->kind == LAYER_EMBED && layer->sparse_rows > 0 && !layer->dense;
-    return (struct scheme_layer){
+    bool sparse = layer->kind == TRI_EMBED && layer->sparse_rows > 0 && !layer->dense;
+    return (tri_scheme_layer){
         .kind = layer->kind,
         .rows = rows,
         .cols = (double)layer->cols,
@@ -44,14 +44,14 @@ static struct scheme_layer shape_of(const struct book *book, const struct profil
     };
 }
 
-struct plan_cost plan_price(const struct book *book, const struct scheme_cluster *cluster,
-                            const struct scheme_layer *layer, size_t scheme)
+struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *cluster,
+                            const tri_scheme_layer *layer, size_t scheme)
 {
-    const struct scheme_ops *ops = scheme_at(scheme);
+    const tri_scheme_ops *ops = scheme_at(scheme);
     struct plan_cost price = {.refused = ops->refuses(layer, cluster)};
     if (price.refused != NULL)
         return price;
-    struct scheme_cost *cost = &price.cost;
+    tri_scheme_cost *cost = &price.cost;
     ops->cost(layer, cluster, cost);
     /* Links are full duplex: the busier direction counts. */
     price.time_s = cost->rounds * book->latency_s +
@@ -74,9 +74,10 @@ static bool fewer_floats(const struct plan_cost *cost, const struct plan_cost *b
     return cost->cost.floats_both <= best->cost.floats_both;
 }
 
+/* Schemes that are equal on paper may differ in the last bits; then the earlier stays. */
 static bool faster(const struct plan_cost *cost, const struct plan_cost *best)
 {
-    return cost->time_s < best->time_s;
+    return cost->time_s < best->time_s * (1 - 1e-12);
 }
 
 size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX])
@@ -106,8 +107,8 @@ uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, ui
             book.servers = p;
         if (shared)
             book.colocated = p;
-        struct scheme_cluster cluster = cluster_of(&book);
-        struct scheme_layer shape = layer->shape;
+        tri_scheme_cluster cluster = cluster_of(&book);
+        tri_scheme_layer shape = layer->shape;
         shape.pieces = (double)place_pieces(&book, layer->profile, (uint64_t)cluster.chunk_bytes);
         struct plan_cost costs[SCHEME_MAX];
         for (size_t i = 0; scheme_at(i) != NULL; i++)
@@ -153,8 +154,8 @@ static tri_status plan_one(struct plan *plan, struct plan_layer *layer, tri_erro
     layer->scheme = plan_choose(book, layer->costs);
     if (layer->scheme == SCHEME_MAX)
         return fail_no_scheme(book, layer, err);
-    enum scheme_home home = scheme_at(layer->scheme)->home;
-    layer->pieces = home == SCHEME_HOME_PIECES ? pieces : home == SCHEME_HOME_WHOLE ? 1 : 0;
+    tri_scheme_home home = scheme_at(layer->scheme)->home;
+    layer->pieces = home == TRI_HOME_PIECES ? pieces : home == TRI_HOME_WHOLE ? 1 : 0;
     plan->pieces += layer->pieces;
     if (plan->pieces > PLAN_MAX_PIECES) {
         fail(err, TRI_EINPUT, "chunks of %.0f bytes cut the model into more than %llu pieces",
@@ -175,7 +176,8 @@ static double compute_s(const struct book *book)
     const struct profile *profile = book->profile;
     double batch = (double)book->batch;
     /* At its own rate the profile's measurement is truer than flops over rate. */
-    if (profile->iteration_s > 0 && book->flops_s == profile->flops_s)
+    bool own_rate = profile->flops_s == 0 || book->flops_s == profile->flops_s;
+    if (profile->iteration_s > 0 && own_rate)
         return profile->iteration_s * batch / profile->compute_batch;
     return profile->flops > 0 ? profile->flops * batch / book->flops_s : NAN;
 }

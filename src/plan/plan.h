@@ -15,14 +15,14 @@ extern "C" {
 struct plan_cost {
     const char
         *refused; /* why the scheme cannot carry the layer; NULL: it can, and cost is filled */
-    struct scheme_cost cost;
+    tri_scheme_cost cost;
     double time_s;
 };
 
 /* A layer that has parameters of its own. */
 struct plan_layer {
     const struct profile_layer *profile;
-    struct scheme_layer shape;
+    tri_scheme_layer shape;
     size_t scheme;   /* index of the chosen one, for scheme_at() and costs */
     uint64_t pieces; /* on servers; 0 when it lives on the workers */
     struct plan_cost costs[SCHEME_MAX];
@@ -31,7 +31,7 @@ struct plan_layer {
 struct plan {
     const struct mem *mem;
     const struct book *book; /* borrowed */
-    struct scheme_cluster cluster;
+    tri_scheme_cluster cluster;
     struct plan_layer *layers;
     size_t count;
     /* sums over the layers, of the chosen schemes */
@@ -55,13 +55,13 @@ tri_status plan_make(const struct book *book, const struct mem *mem, struct plan
                      tri_error *err);
 void plan_free(struct plan *plan); /* NULL is fine */
 
-/* The chunk size for a link: one round trip costs 3 % of a chunk's transfer, in
+/* The chunk size for a link: its latency is 3 % (1/32) of a chunk's transfer, in
  * powers of two from 64 KiB to 16 MiB; 2 MiB for a link without latency. */
 uint64_t plan_chunk_bytes(double bits_s, double latency_s);
 
 /* What a scheme would cost this layer, timed by the book's rates. */
-struct plan_cost plan_price(const struct book *book, const struct scheme_cluster *cluster,
-                            const struct scheme_layer *layer, size_t scheme);
+struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *cluster,
+                            const tri_scheme_layer *layer, size_t scheme);
 
 /* The scheme that the book's rule picks; SCHEME_MAX when none of those allowed fits. */
 size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX]);

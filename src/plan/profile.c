@@ -89,10 +89,6 @@ static void read_text(struct reader *reader, char **out)
 {
     if (!read_scratch(reader))
         return;
-    if (strlen(buf_string(&reader->text)) != reader->text.len) {
-        json_refuse(&reader->json, reader->json.value, "a name must not contain \\u0000");
-        return;
-    }
     char *text = mem_text(reader->profile->mem, buf_string(&reader->text), reader->text.len);
     reader->nomem = text == NULL;
     mem_free(reader->profile->mem, *out);
@@ -116,8 +112,8 @@ static void layer_type(struct reader *reader, void *target)
     if (!read_scratch(reader))
         return;
     for (int kind = 0; kind < LAYER_KINDS; kind++)
-        if (strcmp(layer_kind_name((enum layer_kind)kind), buf_string(&reader->text)) == 0) {
-            layer->kind = (enum layer_kind)kind;
+        if (strcmp(layer_kind_name((tri_kind)kind), buf_string(&reader->text)) == 0) {
+            layer->kind = (tri_kind)kind;
             return;
         }
     json_refuse(&reader->json, reader->json.value,
@@ -199,7 +195,7 @@ static void check_layer(struct reader *reader, struct profile_layer *layer, size
         return;
     }
     bool shapeless = layer->rows == 0 || layer->cols == 0;
-    if (shapeless && (layer->kind != LAYER_OTHER || params > 0 || given > 0)) {
+    if (shapeless && (layer->kind != TRI_OTHER || params > 0 || given > 0)) {
         json_refuse(json, at, "layer '%.60s' has no shape: M is %llu and N is %llu", name,
                     (unsigned long long)layer->rows, (unsigned long long)layer->cols);
         fail_next(json->err, "give M (outputs) and N (inputs) of its weight matrix");
@@ -276,7 +272,10 @@ static void top_format(struct reader *reader, void *target)
 
 static void top_name(struct reader *reader, void *target)
 {
-    read_text(reader, &((struct profile *)target)->name);
+    struct profile *profile = target;
+    read_text(reader, &profile->name);
+    if (profile->name != NULL && profile->name[0] == '\0')
+        json_refuse(&reader->json, reader->json.value, "a model's name must not be empty");
 }
 
 static void top_title(struct reader *reader, void *target)
@@ -401,10 +400,10 @@ static int by_name(const void *a, const void *b, void *ctx)
     return order != 0 ? order : x < y ? -1 : 1;
 }
 
-static void resolve_tie(struct reader *reader, const size_t *sorted, size_t i)
+/* The layer of that name among the sorted ones, NULL if there is none. */
+static struct profile_layer *find_sorted(const struct profile *profile, const size_t *sorted,
+                                         const char *wanted)
 {
-    struct profile *profile = reader->profile;
-    const char *wanted = profile->layers[i].tied_to;
     size_t low = 0, high = profile->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -413,13 +412,30 @@ static void resolve_tie(struct reader *reader, const size_t *sorted, size_t i)
         else
             high = middle;
     }
-    struct profile_layer *target = low < profile->count ? &profile->layers[sorted[low]] : NULL;
-    if (target == NULL || name_order(target->name, wanted) != 0 || target->params == 0)
+    if (low == profile->count || name_order(profile->layers[sorted[low]].name, wanted) != 0)
+        return NULL;
+    return &profile->layers[sorted[low]];
+}
+
+/* A layer that uses another one's weights adds to that one's update. */
+static void resolve_tie(struct reader *reader, const size_t *sorted, size_t i)
+{
+    const struct profile_layer *layer = &reader->profile->layers[i];
+    struct profile_layer *owner = find_sorted(reader->profile, sorted, layer->tied_to);
+    if (owner == NULL || owner->params == 0) {
         json_refuse(&reader->json, reader->name_at[i],
                     "layer '%.60s' is tied to '%.60s', which is not a layer with parameters",
-                    profile->layers[i].name, wanted);
-    else
-        target->dense = true;
+                    layer->name, layer->tied_to);
+        return;
+    }
+    bool same = layer->rows == owner->rows && layer->cols == owner->cols;
+    bool turned = layer->rows == owner->cols && layer->cols == owner->rows;
+    if (!same && !turned)
+        json_refuse(&reader->json, reader->name_at[i],
+                    "layer '%.60s' is tied to '%.60s' but has another shape", layer->name,
+                    owner->name);
+    owner->dense = true;
+    owner->applications += layer->applications;
 }
 
 /* Sorted, so that 10,000 layers stay cheap. */
@@ -461,6 +477,9 @@ tri_status profile_read(const char *file, const char *text, size_t len, const st
     }
     if (reader.json.status == TRI_OK && !reader.nomem)
         check_names(&reader);
+    struct profile *profile = reader.profile;
+    if (profile->flops_s == 0 && profile->iteration_s > 0)
+        profile->flops_s = profile->flops * profile->compute_batch / profile->iteration_s;
     buf_fini(&reader.text);
     mem_free(mem, reader.name_at);
 

@@ -21,7 +21,7 @@ extern "C" {
 struct profile_layer {
     char *name;
     char *tied_to; /* the layer whose weights it uses; NULL: its own */
-    enum layer_kind kind;
+    tri_kind kind;
     bool dense; /* an EMBED whose weights another layer uses, too: no row stays untouched */
     uint64_t rows, cols, bias;
     uint64_t params;             /* rows x cols + bias; 0 when tied */

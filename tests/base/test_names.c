@@ -84,6 +84,15 @@ TEST(equal_guesses_keep_the_order_of_candidates_and_stop_at_three)
     assert_string_equal(out, "case, vase or base");
 }
 
+TEST(swapped_neighbours_are_one_slip)
+{
+    (void)state;
+    static const char *const list[] = {"abxx", "abcd", NULL};
+    char out[NAMES_TEXT];
+    assert_true(names_suggest("abdc", from_list, list, out));
+    assert_string_equal(out, "abcd or abxx");
+}
+
 TEST(a_slip_beats_a_start)
 {
     (void)state;
@@ -96,7 +105,7 @@ TEST(a_slip_beats_a_start)
 TEST(nothing_near_means_no_guess)
 {
     (void)state;
-    static const char *const far[] = {"", "x", "lenet", "transformer", "9", "zzzzzzzzzz", "--"};
+    static const char *const far[] = {"", "x", "lstm", "transformer", "9", "zzzzzzzzzz", "--"};
     static const char *const none[] = {NULL};
     static const char *const empty[] = {"", NULL};
     for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
@@ -183,7 +192,7 @@ TEST(many_long_names_stay_inside_the_text)
         make_long(&names, len);
         memset(typed, 'n', len);
         typed[len] = '\0';
-        assert_int_equal(stays_inside(typed, &names), len >= 2 && len <= 60);
+        assert_int_equal(stays_inside(typed, &names), len <= 60);
         (void)stays_inside("q", &names);
         (void)stays_inside("nn", &names);
     }
@@ -225,6 +234,7 @@ int main(void)
         cmocka_unit_test(typical_slips_find_the_name_meant),
         cmocka_unit_test(the_best_guess_comes_first_whatever_the_order_of_candidates),
         cmocka_unit_test(equal_guesses_keep_the_order_of_candidates_and_stop_at_three),
+        cmocka_unit_test(swapped_neighbours_are_one_slip),
         cmocka_unit_test(a_slip_beats_a_start),
         cmocka_unit_test(nothing_near_means_no_guess),
         cmocka_unit_test(a_short_name_is_not_rewritten_whole),

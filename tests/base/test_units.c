@@ -281,7 +281,7 @@ TEST(counts_show_three_digits_and_a_prefix)
         {2.5e12, "2.5 T"},
         {1e15, "1 P"},
         {999.4e15, "999 P"},
-        {1e30, "1.000e+15 P"},
+        {1e30, "1.00e+15 P"},
         {1e-30, "1e-30"},
         {-1500, "-1.5 k"},
     };
@@ -293,13 +293,13 @@ TEST(bytes_rates_and_flops_carry_their_unit)
     (void)state;
     static const struct shown bytes[] = {
         {0, "0 B"},      {1, "1 B"},        {999.4, "999 B"},
-        {999.6, "1 kB"}, {2.1e6, "2.1 MB"}, {1e30, "1.000e+15 PB"},
+        {999.6, "1 kB"}, {2.1e6, "2.1 MB"}, {1e30, "1.00e+15 PB"},
     };
     static const struct shown rates[] = {
         {0, "0 bit/s"},
         {1e10, "10 Gbit/s"},
         {9600, "9.6 kbit/s"},
-        {1e30, "1.000e+15 Pbit/s"},
+        {1e30, "1.00e+15 Pbit/s"},
     };
     static const struct shown flops[] = {
         {0, "0 FLOP/s"},

@@ -12,13 +12,13 @@ enum { PIECES = 60, SERVERS = 7 };
 struct hand {
     uint64_t bytes[PIECES], load[SERVERS];
     uint32_t owner[PIECES], order[PIECES], heap[SERVERS];
-    struct placement_deal deal;
+    tri_placement_deal deal;
 };
 
 static void take(struct hand *hand, const char *name, size_t pieces, uint32_t servers)
 {
     memset(hand->load, 0, sizeof hand->load);
-    hand->deal = (struct placement_deal){
+    hand->deal = (tri_placement_deal){
         .bytes = hand->bytes,
         .pieces = pieces,
         .servers = servers,
@@ -118,8 +118,8 @@ TEST(every_placement_has_its_table_filled)
 {
     (void)state;
     for (size_t p = 0; placement_at(p) != NULL; p++) {
-        const struct placement_ops *ops = placement_at(p);
-        assert_int_equal(ops->abi, PLACEMENT_ABI);
+        const tri_placement_ops *ops = placement_at(p);
+        assert_int_equal(ops->abi, TRI_PLACEMENT_ABI);
         assert_true(strlen(ops->summary) > 10);
         assert_ptr_equal(placement_find(ops->name), ops);
     }

@@ -11,30 +11,29 @@
 
 #define CLOSE(a, b) assert_true(fabs((a) - (b)) <= 1e-9 * fmax(1, fabs((double)(b))))
 
-static struct scheme_layer layer_of(enum layer_kind kind, double rows, double cols, double k)
+static tri_scheme_layer layer_of(tri_kind kind, double rows, double cols, double k)
 {
-    return (struct scheme_layer){.kind = kind,
-                                 .rows = rows,
-                                 .cols = cols,
-                                 .factor_rows = k,
-                                 .touched_rows = kind == LAYER_EMBED ? fmin(k, rows) : rows,
-                                 .pieces = 1};
+    return (tri_scheme_layer){.kind = kind,
+                              .rows = rows,
+                              .cols = cols,
+                              .factor_rows = k,
+                              .touched_rows = kind == TRI_EMBED ? fmin(k, rows) : rows,
+                              .pieces = 1};
 }
 
-static struct scheme_cluster nodes_of(double workers, double servers, double both)
+static tri_scheme_cluster nodes_of(double workers, double servers, double both)
 {
-    return (struct scheme_cluster){.workers = workers,
-                                   .servers = servers,
-                                   .both = both,
-                                   .chunk_bytes = 1 << 21,
-                                   .reproducible = true};
+    return (tri_scheme_cluster){.workers = workers,
+                                .servers = servers,
+                                .both = both,
+                                .chunk_bytes = 1 << 21,
+                                .reproducible = true};
 }
 
-static struct scheme_cost cost_of(const char *name, struct scheme_layer layer,
-                                  struct scheme_cluster cluster)
+static tri_scheme_cost cost_of(const char *name, tri_scheme_layer layer, tri_scheme_cluster cluster)
 {
-    struct scheme_cost cost = {0};
-    const struct scheme_ops *ops = scheme_at(book_scheme_index(name));
+    tri_scheme_cost cost = {0};
+    const tri_scheme_ops *ops = scheme_at(book_scheme_index(name));
     assert_null(ops->refuses(&layer, &cluster));
     ops->cost(&layer, &cluster, &cost);
     return cost;
@@ -43,17 +42,17 @@ static struct scheme_cost cost_of(const char *name, struct scheme_layer layer,
 TEST(poseidons_worked_example_comes_out)
 {
     (void)state;
-    struct scheme_layer fc = layer_of(LAYER_FC, 4096, 4096, 32);
-    struct scheme_cluster eight = nodes_of(8, 8, 8);
-    struct scheme_cost ps = cost_of("ps", fc, eight);
+    tri_scheme_layer fc = layer_of(TRI_FC, 4096, 4096, 32);
+    tri_scheme_cluster eight = nodes_of(8, 8, 8);
+    tri_scheme_cost ps = cost_of("ps", fc, eight);
     CLOSE(ps.floats_worker, 33554432.0);
     CLOSE(ps.floats_server, 33554432.0);
     CLOSE(ps.floats_both, 58720256.0);
-    struct scheme_cost sfb = cost_of("sfb", fc, eight);
+    tri_scheme_cost sfb = cost_of("sfb", fc, eight);
     CLOSE(sfb.floats_worker, 3670016.0);
     CLOSE(sfb.floats_both, 3670016.0);
     assert_true(isnan(sfb.floats_server));
-    struct scheme_cost adam = cost_of("adam", fc, eight);
+    tri_scheme_cost adam = cost_of("adam", fc, eight);
     CLOSE(adam.floats_server, 8 * 16777216.0 + 8 * 32 * 8192.0);
     CLOSE(adam.floats_worker, 32 * 8192.0 + 16777216.0);
     CLOSE(adam.floats_both, 7 * (16777216.0 + 32 * 8192.0));
@@ -65,9 +64,9 @@ TEST(table_1_holds_for_any_cluster)
     for (int p = 1; p <= 9; p++)
         for (int q = 1; q <= 9; q++) {
             double m = 30, n = 70, k = 5;
-            struct scheme_layer fc = layer_of(LAYER_FC, m, n, k);
-            struct scheme_cluster nodes = nodes_of(p, q, fmin(p, q));
-            struct scheme_cost ps = cost_of("ps", fc, nodes);
+            tri_scheme_layer fc = layer_of(TRI_FC, m, n, k);
+            tri_scheme_cluster nodes = nodes_of(p, q, fmin(p, q));
+            tri_scheme_cost ps = cost_of("ps", fc, nodes);
             CLOSE(ps.floats_server, 2 * p * m * n / q);
             CLOSE(ps.floats_worker, 2 * m * n);
             CLOSE(ps.floats_both, 2 * m * n * (p + q - 2) / q);
@@ -78,11 +77,11 @@ TEST(table_1_holds_for_any_cluster)
 TEST(a_node_that_is_both_sends_and_receives_its_share_of_the_table)
 {
     (void)state;
-    struct scheme_layer fc = layer_of(LAYER_FC, 4096, 1000, 32);
+    tri_scheme_layer fc = layer_of(TRI_FC, 4096, 1000, 32);
     static const char *const names[] = {"ps", "sfb", "ring", "shard-sf"};
     for (int p = 1; p <= 64; p++)
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            struct scheme_cost cost = cost_of(names[i], fc, nodes_of(p, p, p));
+            tri_scheme_cost cost = cost_of(names[i], fc, nodes_of(p, p, p));
             CLOSE(cost.send_bytes + cost.recv_bytes, 4 * cost.floats_both);
             CLOSE(cost.send_bytes, cost.recv_bytes);
         }
@@ -116,9 +115,9 @@ TEST(ps_bytes_equal_a_count_over_all_messages)
         for (int q = 1; q <= 8; q++)
             for (int both = 0; both <= (p < q ? p : q); both++) {
                 double send, recv;
-                struct scheme_layer conv = layer_of(LAYER_CONV, 64, 27, 32);
+                tri_scheme_layer conv = layer_of(TRI_CONV, 64, 27, 32);
                 conv.bias = 64;
-                struct scheme_cost cost = cost_of("ps", conv, nodes_of(p, q, both));
+                tri_scheme_cost cost = cost_of("ps", conv, nodes_of(p, q, both));
                 count_ps(p, q, both, 64 * 27 + 64, &send, &recv);
                 CLOSE(cost.send_bytes, send);
                 CLOSE(cost.recv_bytes, recv);
@@ -138,14 +137,14 @@ TEST(shard_sf_takes_the_best_of_all_grids)
             if (pc == floor(pc) && pr <= rows && pc <= cols)
                 best = fmin(best, rows / pr + cols / pc);
         }
-        struct scheme_layer fc = layer_of(LAYER_FC, rows, cols, 8);
-        struct scheme_cluster nodes = nodes_of(p, p, p);
-        const struct scheme_ops *ops = scheme_at(book_scheme_index("shard-sf"));
+        tri_scheme_layer fc = layer_of(TRI_FC, rows, cols, 8);
+        tri_scheme_cluster nodes = nodes_of(p, p, p);
+        const tri_scheme_ops *ops = scheme_at(book_scheme_index("shard-sf"));
         if (isinf(best)) {
             assert_non_null(ops->refuses(&fc, &nodes));
             continue;
         }
-        struct scheme_cost cost = cost_of("shard-sf", fc, nodes);
+        tri_scheme_cost cost = cost_of("shard-sf", fc, nodes);
         CLOSE(rows / cost.grid_rows + cols / cost.grid_cols, best);
         CLOSE(cost.grid_rows * cost.grid_cols, p);
         CLOSE(cost.send_bytes, 4 * (p - 1) * (8 * best + rows * cols / p));
@@ -155,9 +154,9 @@ TEST(shard_sf_takes_the_best_of_all_grids)
 TEST(shard_sf_refuses_more_owners_than_rows)
 {
     (void)state;
-    struct scheme_layer fc = layer_of(LAYER_FC, 3, 4096, 8);
-    struct scheme_cluster nodes = nodes_of(8, 8, 8);
-    const struct scheme_ops *ops = scheme_at(book_scheme_index("shard-sf"));
+    tri_scheme_layer fc = layer_of(TRI_FC, 3, 4096, 8);
+    tri_scheme_cluster nodes = nodes_of(8, 8, 8);
+    const tri_scheme_ops *ops = scheme_at(book_scheme_index("shard-sf"));
     assert_null(ops->refuses(&fc, &nodes));
     nodes.grid_rows = 4;
     nodes.grid_cols = 2;
@@ -170,22 +169,22 @@ TEST(shard_sf_refuses_more_owners_than_rows)
 TEST(rows_move_less_than_ps_and_only_embeddings_have_them)
 {
     (void)state;
-    const struct scheme_ops *rows = scheme_at(book_scheme_index("rows"));
-    struct scheme_cluster nodes = nodes_of(4, 4, 4);
-    struct scheme_layer embed = layer_of(LAYER_EMBED, 30000, 300, 60);
+    const tri_scheme_ops *rows = scheme_at(book_scheme_index("rows"));
+    tri_scheme_cluster nodes = nodes_of(4, 4, 4);
+    tri_scheme_layer embed = layer_of(TRI_EMBED, 30000, 300, 60);
     CLOSE(cost_of("rows", embed, nodes).floats_worker, (60 + 240) * 301.0);
     assert_true(cost_of("rows", embed, nodes).send_bytes <
                 cost_of("ps", embed, nodes).send_bytes / 50);
     embed.touched_rows = embed.rows;
     assert_non_null(rows->refuses(&embed, &nodes));
-    struct scheme_layer fc = layer_of(LAYER_FC, 30000, 300, 60);
+    tri_scheme_layer fc = layer_of(TRI_FC, 30000, 300, 60);
     assert_non_null(rows->refuses(&fc, &nodes));
 }
 
 TEST(an_owner_apart_does_the_products_of_all_workers)
 {
     (void)state;
-    struct scheme_layer fc = layer_of(LAYER_FC, 100, 200, 32);
+    tri_scheme_layer fc = layer_of(TRI_FC, 100, 200, 32);
     CLOSE(cost_of("adam", fc, nodes_of(4, 4, 4)).extra_flops, 2.0 * 3 * 32 * 100 * 200);
     CLOSE(cost_of("adam", fc, nodes_of(4, 4, 0)).extra_flops, 2.0 * 4 * 32 * 100 * 200);
     CLOSE(cost_of("sfb", fc, nodes_of(4, 4, 4)).extra_flops, 2.0 * 3 * 32 * 100 * 200);
@@ -195,8 +194,8 @@ TEST(an_owner_apart_does_the_products_of_all_workers)
 TEST(landing_slots_are_one_per_worker_only_in_rank_order)
 {
     (void)state;
-    struct scheme_layer fc = layer_of(LAYER_FC, 100, 200, 32);
-    struct scheme_cluster nodes = nodes_of(6, 3, 3);
+    tri_scheme_layer fc = layer_of(TRI_FC, 100, 200, 32);
+    tri_scheme_cluster nodes = nodes_of(6, 3, 3);
     CLOSE(cost_of("ps", fc, nodes).server_buffer_bytes, 6 * 4 * 20000.0 / 3);
     nodes.reproducible = false;
     CLOSE(cost_of("ps", fc, nodes).server_buffer_bytes, 4 * 20000.0 / 3);
@@ -208,9 +207,9 @@ TEST(every_scheme_has_its_table_filled)
 {
     (void)state;
     for (size_t i = 0; scheme_at(i) != NULL; i++) {
-        const struct scheme_ops *ops = scheme_at(i);
+        const tri_scheme_ops *ops = scheme_at(i);
         size_t found = SCHEME_MAX;
-        assert_int_equal(ops->abi, SCHEME_ABI);
+        assert_int_equal(ops->abi, TRI_SCHEME_ABI);
         assert_true(strlen(ops->summary) > 10 && strlen(ops->formula) > 3);
         assert_ptr_equal(scheme_find(ops->name, &found), ops);
         assert_int_equal(found, i);
@@ -220,13 +219,13 @@ TEST(every_scheme_has_its_table_filled)
 TEST(every_scheme_costs_nothing_with_one_worker_on_one_node)
 {
     (void)state;
-    struct scheme_cluster one = nodes_of(1, 1, 1);
+    tri_scheme_cluster one = nodes_of(1, 1, 1);
     for (int kind = 0; kind < LAYER_KINDS; kind++)
         for (size_t i = 0; scheme_at(i) != NULL; i++) {
-            struct scheme_layer layer = layer_of((enum layer_kind)kind, 100, 200, 4);
+            tri_scheme_layer layer = layer_of((tri_kind)kind, 100, 200, 4);
             if (scheme_at(i)->refuses(&layer, &one) != NULL)
                 continue;
-            struct scheme_cost cost = {0};
+            tri_scheme_cost cost = {0};
             scheme_at(i)->cost(&layer, &one, &cost);
             CLOSE(cost.send_bytes + cost.recv_bytes + cost.messages, 0);
             CLOSE(cost.rounds + cost.extra_flops, 0);
@@ -240,15 +239,15 @@ TEST(every_scheme_stays_finite_and_never_negative)
     rng_init(&rng, 7);
     for (int run = 0; run < 3000; run++) {
         double p = 1 + (double)rng_below(&rng, 65536), q = 1 + (double)rng_below(&rng, 65536);
-        struct scheme_layer layer = layer_of(
-            (enum layer_kind)rng_below(&rng, LAYER_KINDS), 1 + (double)rng_below(&rng, 1 << 30),
-            1 + (double)rng_below(&rng, 1 << 17), 1 + (double)rng_below(&rng, 1 << 30));
-        struct scheme_cluster nodes =
+        tri_scheme_layer layer =
+            layer_of((tri_kind)rng_below(&rng, LAYER_KINDS), 1 + (double)rng_below(&rng, 1 << 30),
+                     1 + (double)rng_below(&rng, 1 << 17), 1 + (double)rng_below(&rng, 1 << 30));
+        tri_scheme_cluster nodes =
             nodes_of(p, q, (double)rng_below(&rng, (uint64_t)fmin(p, q) + 1));
         for (size_t i = 0; scheme_at(i) != NULL; i++) {
             if (scheme_at(i)->refuses(&layer, &nodes) != NULL)
                 continue;
-            struct scheme_cost cost = {0};
+            tri_scheme_cost cost = {0};
             scheme_at(i)->cost(&layer, &nodes, &cost);
             const double all[] = {cost.send_bytes,
                                   cost.recv_bytes,
@@ -267,18 +266,16 @@ TEST(every_scheme_stays_finite_and_never_negative)
 TEST(every_scheme_explains_the_number_it_charges)
 {
     (void)state;
-    struct scheme_cluster nodes = nodes_of(6, 6, 6);
+    tri_scheme_cluster nodes = nodes_of(6, 6, 6);
     for (size_t i = 0; scheme_at(i) != NULL; i++)
         for (int kind = 0; kind < LAYER_KINDS; kind++) {
-            struct scheme_layer layer = layer_of((enum layer_kind)kind, 1234, 567, 8);
+            tri_scheme_layer layer = layer_of((tri_kind)kind, 1234, 567, 8);
             if (scheme_at(i)->refuses(&layer, &nodes) != NULL)
                 continue;
-            struct buf text;
-            buf_init(&text, &mem_libc);
-            scheme_at(i)->explain(&layer, &nodes, &text);
-            assert_non_null(strstr(buf_string(&text), "567"));
-            assert_null(strstr(buf_string(&text), "nan"));
-            buf_fini(&text);
+            char text[200];
+            scheme_at(i)->explain(&layer, &nodes, text, sizeof text);
+            assert_non_null(strstr(text, "567"));
+            assert_null(strstr(text, "nan"));
         }
 }
 

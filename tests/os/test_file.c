@@ -19,7 +19,7 @@
 
 struct folder {
     char path[64];
-    char file[200]; /* of the last at() */
+    char file[400]; /* of the last at() */
 };
 
 static int make_folder(void **state)
@@ -134,7 +134,7 @@ TEST(the_limit_is_the_last_length_that_fits)
 {
     struct buf out;
     tri_error err = {0};
-    char text[300];
+    char text[500];
     buf_init(&out, &mem_libc);
     put(state, "ten", "0123456789", 10);
     assert_int_equal(file_read(at(state, "ten"), 10, &out, &err), TRI_OK);
@@ -150,7 +150,7 @@ TEST(what_cannot_be_read_is_told_with_the_reason)
 {
     struct buf out;
     tri_error err = {0};
-    char text[300];
+    char text[500];
     buf_init(&out, &mem_libc);
     assert_int_equal(file_read(at(state, "missing"), 10, &out, &err), TRI_EINPUT);
     (void)snprintf(text, sizeof text, "cannot open '%s'", at(state, "missing"));
@@ -276,7 +276,7 @@ TEST(a_folder_that_is_none_is_told)
 {
     tri_error err = {0};
     struct seen seen = {0};
-    char text[300];
+    char text[500];
     assert_int_equal(file_each(at(state, "missing"), "", &mem_libc, see, &seen, &err), TRI_EINPUT);
     (void)snprintf(text, sizeof text, "cannot list the folder '%s'", at(state, "missing"));
     assert_string_equal(err.text, text);

@@ -43,7 +43,7 @@ static void check_vgg(const char *model)
     struct plan *plan = book_plan(&book);
     assert_int_equal(plan->count, 19);
     for (size_t i = 0; i < plan->count; i++) {
-        bool fc = plan->layers[i].profile->kind == LAYER_FC;
+        bool fc = plan->layers[i].profile->kind == TRI_FC;
         assert_string_equal(scheme_of(plan, i), fc ? "sfb" : "ps");
     }
     plan_free(plan);
@@ -66,7 +66,7 @@ TEST(googlenets_fc_layer_takes_ps_by_bytes)
     book.batch = 128;
     struct plan *plan = book_plan(&book);
     const struct plan_layer *fc = &plan->layers[plan->count - 1];
-    assert_int_equal(fc->profile->kind, LAYER_FC);
+    assert_int_equal(fc->profile->kind, TRI_FC);
     assert_string_equal(scheme_of(plan, plan->count - 1), "ps");
     assert_true(fc->costs[book_scheme_index("sfb")].cost.floats_both == 7772160);
     assert_true(fc->costs[book_scheme_index("ps")].cost.floats_both == 3840000);
@@ -322,7 +322,7 @@ TEST(a_free_embedding_sends_rows)
     struct profile *profile = book_model("gadei_yelp");
     struct book book = book_of(profile, 4);
     struct plan *plan = book_plan(&book);
-    assert_int_equal(plan->layers[0].profile->kind, LAYER_EMBED);
+    assert_int_equal(plan->layers[0].profile->kind, TRI_EMBED);
     assert_string_equal(scheme_of(plan, 0), "rows");
     plan_free(plan);
     profile_free(profile);
@@ -411,6 +411,32 @@ TEST(compute_time_comes_from_the_measurement_or_the_flops)
     profile_free(profile);
 }
 
+TEST(a_measured_time_needs_no_rate_beside_it)
+{
+    (void)state;
+    struct profile *profile = book_one_layer("FC", 10, 10, 0);
+    profile->iteration_s = 1.5;
+    profile->compute_batch = 16;
+    struct book book = book_of(profile, 4);
+    struct plan *plan = book_plan(&book);
+    assert_true(plan->compute_s == 3);
+    plan_free(plan);
+    profile_free(profile);
+}
+
+TEST(schemes_that_cost_the_same_keep_the_order_of_the_registry)
+{
+    (void)state;
+    struct profile *profile = book_one_layer("CONV", 4096, 4096, 0);
+    for (unsigned workers = 2; workers < 300; workers++) {
+        struct book book = book_of(profile, workers);
+        struct plan *plan = book_plan(&book);
+        assert_string_equal(scheme_of(plan, 0), "ps"); /* ring moves as many bytes */
+        plan_free(plan);
+    }
+    profile_free(profile);
+}
+
 TEST(every_model_plans_on_any_cluster)
 {
     (void)state;
@@ -471,6 +497,8 @@ int main(void)
         cmocka_unit_test(chunks_too_small_to_count_are_refused),
         cmocka_unit_test(the_chunk_size_follows_the_link),
         cmocka_unit_test(compute_time_comes_from_the_measurement_or_the_flops),
+        cmocka_unit_test(a_measured_time_needs_no_rate_beside_it),
+        cmocka_unit_test(schemes_that_cost_the_same_keep_the_order_of_the_registry),
         cmocka_unit_test(every_model_plans_on_any_cluster),
         cmocka_unit_test(memory_that_is_refused_is_told_and_nothing_leaks),
     };

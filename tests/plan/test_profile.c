@@ -55,8 +55,8 @@ TEST(every_field_arrives)
     assert_int_equal(p->params, 35);
     assert_int_equal(p->with_params, 2);
     assert_int_equal(p->layers[0].sparse_rows, 3);
-    assert_int_equal(p->layers[0].applications, 9);
-    assert_true(p->layers[0].dense); /* head uses its weights */
+    assert_int_equal(p->layers[0].applications, 10); /* once more for head */
+    assert_true(p->layers[0].dense);                 /* head uses its weights */
     assert_int_equal(p->layers[1].bias, 7);
     assert_true(p->layers[1].fwd_share == 0.25 && p->layers[1].bwd_flops == 250);
     assert_int_equal(p->layers[2].params, 0);
@@ -106,13 +106,16 @@ static const struct {
     {HEAD FC(", \"params\": 16") "]}", "f.json:1:64", "params 16, but M x N + bias is 15"},
     {HEAD FC(", \"tied_to\": \"x\"") ", {\"name\": \"a\", \"type\": \"FC\", \"M\": 1, \"N\": 1}]}",
      "f.json:1:64", "tied to 'x', which is not a layer with parameters"},
+    {HEAD FC(", \"tied_to\": \"a\"") ", {\"name\": \"a\", \"type\": \"FC\", \"M\": 1, \"N\": 1}]}",
+     "f.json:1:64", "'fc' is tied to 'a' but has another shape"},
+    {"{\"format\": \"layer-profile/1\", \"name\": \"\"}", "f.json:1:39", "name must not be empty"},
     {HEAD FC(", \"applications\": 0") "]}", "f.json:1:116", "0 is not between 1 and"},
     {HEAD FC(", \"fwd_share\": 1.5") "]}", "f.json:1:113", "1.5 is not between 0 and 1"},
     {HEAD FC("") "], \"dtype_bytes\": 2}", "f.json:1:117", "only 4 (fp32) is supported"},
     {HEAD FC("") "], \"default_batch\": 0}", "f.json:1:119", "0 is not between 1"},
     {HEAD FC("") "], \"compute\": {\"default\": {\"batch\": 1}}}", "f.json:1:125",
      "compute.default has no 'iteration_s'"},
-    {HEAD "{\"name\": \"a\\u0000b\", \"type\": \"FC\", \"M\": 3, \"N\": 5}]}", "f.json:1:64",
+    {HEAD "{\"name\": \"a\\u0000b\", \"type\": \"FC\", \"M\": 3, \"N\": 5}]}", "f.json:1:66",
      "\\u0000"},
     {HEAD FC("") "]} x", "f.json:1:102", "more text after the end"},
 };

@@ -1,18 +1,16 @@
 /* hash: chunks in layer order go to the servers in turn: even by construction. */
-#include <stddef.h>
-
 #include "mod/placement.h"
 
-static const struct mod_option options[] = {
+static const tri_option_row options[] = {
     {"chunk", "auto", "size of a chunk; auto follows from latency x rate"},
     {NULL, NULL, NULL},
 };
 
-const struct placement_ops placement_hash = {
-    .abi = PLACEMENT_ABI,
+const tri_placement_ops placement_hash = {
+    .abi = TRI_PLACEMENT_ABI,
     .name = "hash",
     .summary = "chunks in turn over all servers",
     .options = options,
-    .cut = PLACEMENT_CHUNKS,
+    .cut = TRI_CUT_CHUNKS,
     .deal = placement_in_turn,
 };

@@ -13,7 +13,7 @@ static int larger_first(const void *a, const void *b, void *ctx)
     return x < y ? -1 : 1;
 }
 
-static void deal(struct placement_deal *deal)
+static void deal(tri_placement_deal *deal)
 {
     for (size_t i = 0; i < deal->pieces; i++)
         deal->order[i] = (uint32_t)i;
@@ -21,10 +21,10 @@ static void deal(struct placement_deal *deal)
     placement_least_loaded(deal);
 }
 
-const struct placement_ops placement_lpt = {
-    .abi = PLACEMENT_ABI,
+const tri_placement_ops placement_lpt = {
+    .abi = TRI_PLACEMENT_ABI,
     .name = "lpt",
     .summary = "whole tensors, largest first, to the least loaded server",
-    .cut = PLACEMENT_TENSORS,
+    .cut = TRI_CUT_TENSORS,
     .deal = deal,
 };

@@ -2,10 +2,10 @@
  * them out. */
 #include "mod/placement.h"
 
-const struct placement_ops placement_tensor = {
-    .abi = PLACEMENT_ABI,
+const tri_placement_ops placement_tensor = {
+    .abi = TRI_PLACEMENT_ABI,
     .name = "tensor",
     .summary = "whole layers in turn, as stock TensorFlow did",
-    .cut = PLACEMENT_LAYERS,
+    .cut = TRI_CUT_LAYERS,
     .deal = placement_in_turn,
 };

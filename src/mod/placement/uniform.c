@@ -2,10 +2,10 @@
  */
 #include "mod/placement.h"
 
-const struct placement_ops placement_uniform = {
-    .abi = PLACEMENT_ABI,
+const tri_placement_ops placement_uniform = {
+    .abi = TRI_PLACEMENT_ABI,
     .name = "uniform",
     .summary = "every tensor split evenly over all servers",
-    .cut = PLACEMENT_EVENLY,
+    .cut = TRI_CUT_EVENLY,
     .deal = placement_in_turn,
 };

@@ -1,16 +1,17 @@
 /* adam: factors to the one server that owns the layer, the whole matrix back (Project Adam). */
 #include <math.h>
+#include <stdio.h>
 
 #include "mod/scheme.h"
 
-static const char *refuses(const struct scheme_layer *layer, const struct scheme_cluster *cluster)
+static const char *refuses(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster)
 {
     (void)cluster;
-    return layer->kind == LAYER_FC ? NULL : "has no factors: only FC layers give them";
+    return layer->kind == TRI_FC ? NULL : "has no factors: only FC layers give them";
 }
 
-static void cost(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                 struct scheme_cost *cost)
+static void cost(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster,
+                 tri_scheme_cost *cost)
 {
     double p = cluster->workers;
     double matrix = layer->rows * layer->cols;
@@ -19,7 +20,7 @@ static void cost(const struct scheme_layer *layer, const struct scheme_cluster *
      * itself, its own. Owners apart exist as soon as one server is not a worker. */
     bool apart = cluster->both < cluster->servers;
     double served = apart ? p : p - 1;
-    *cost = (struct scheme_cost){
+    *cost = (tri_scheme_cost){
         .floats_worker = factors + matrix,
         .floats_server = p * matrix + p * factors,
         .floats_both = (p - 1) * (matrix + factors),
@@ -32,20 +33,21 @@ static void cost(const struct scheme_layer *layer, const struct scheme_cluster *
     };
 }
 
-static void explain(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                    struct buf *out)
+static void explain(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster, char *out,
+                    size_t cap)
 {
-    buf_format(out, "(%.0f - 1) x (%.0f x %.0f + %.0f x %.0f + %.0f x %.0f)", cluster->workers,
-               layer->rows, layer->cols, layer->factor_rows, layer->rows, layer->factor_rows,
-               layer->cols);
+    (void)snprintf(out, cap, "(%.0f - 1) x (%.0f x %.0f + %.0f x %.0f + %.0f x %.0f)",
+                   cluster->workers, layer->rows, layer->cols, layer->factor_rows, layer->rows,
+                   layer->factor_rows, layer->cols);
 }
 
-const struct scheme_ops scheme_adam = {
-    .abi = SCHEME_ABI,
+const tri_scheme_ops scheme_adam = {
+    .abi = TRI_SCHEME_ABI,
     .name = "adam",
     .summary = "factors to the layer's owner, the whole matrix back (uneven by nature)",
     .runs = true,
-    .home = SCHEME_HOME_WHOLE,
+    .home = TRI_HOME_WHOLE,
+    .form = TRI_FORM_FACTORS,
     .refuses = refuses,
     .cost = cost,
     .formula = "(P-1)(MN+KM+KN)",

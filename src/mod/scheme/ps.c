@@ -1,20 +1,21 @@
 /* ps: push the dense gradient to the servers, get the parameters back. */
 #include <math.h>
+#include <stdio.h>
 
 #include "mod/scheme.h"
 
-static const char *refuses(const struct scheme_layer *layer, const struct scheme_cluster *cluster)
+static const char *refuses(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster)
 {
     (void)layer, (void)cluster;
     return NULL;
 }
 
-static void cost(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                 struct scheme_cost *cost)
+static void cost(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster,
+                 tri_scheme_cost *cost)
 {
     double p = cluster->workers, q = cluster->servers;
     double matrix = layer->rows * layer->cols, bytes = 4 * scheme_params(layer);
-    *cost = (struct scheme_cost){
+    *cost = (tri_scheme_cost){
         .floats_worker = 2 * matrix,
         .floats_server = 2 * p * matrix / q,
         .floats_both = 2 * matrix * (p + q - 2) / q,
@@ -24,26 +25,27 @@ static void cost(const struct scheme_layer *layer, const struct scheme_cluster *
     scheme_serve(&(struct scheme_flow){bytes, bytes, layer->pieces, layer->pieces}, cluster, cost);
 }
 
-static void explain(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                    struct buf *out)
+static void explain(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster, char *out,
+                    size_t cap)
 {
-    buf_format(out, "2 x %.0f x %.0f x (%.0f + %.0f - 2) / %.0f", layer->rows, layer->cols,
-               cluster->workers, cluster->servers, cluster->servers);
+    (void)snprintf(out, cap, "2 x %.0f x %.0f x (%.0f + %.0f - 2) / %.0f", layer->rows, layer->cols,
+                   cluster->workers, cluster->servers, cluster->servers);
 }
 
-static const struct mod_option options[] = {
+static const tri_option_row options[] = {
     {"reproducible", "on", "sum in rank order, or (off) on arrival"},
     {NULL, NULL, NULL},
 };
 
-const struct scheme_ops scheme_ps = {
-    .abi = SCHEME_ABI,
+const tri_scheme_ops scheme_ps = {
+    .abi = TRI_SCHEME_ABI,
     .name = "ps",
     .summary = "dense gradients to parameter servers, parameters back",
     .options = options,
     .runs = true,
     .by_bytes = true,
-    .home = SCHEME_HOME_PIECES,
+    .home = TRI_HOME_PIECES,
+    .form = TRI_FORM_DENSE,
     .refuses = refuses,
     .cost = cost,
     .formula = "2MN(P+Q-2)/Q",

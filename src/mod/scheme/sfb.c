@@ -1,20 +1,21 @@
 /* sfb: send the factors to every peer; each multiplies them out (sufficient-factor broadcast). */
 #include <math.h>
+#include <stdio.h>
 
 #include "mod/scheme.h"
 
-static const char *refuses(const struct scheme_layer *layer, const struct scheme_cluster *cluster)
+static const char *refuses(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster)
 {
     (void)cluster;
-    return layer->kind == LAYER_FC ? NULL : "has no factors: only FC layers give them";
+    return layer->kind == TRI_FC ? NULL : "has no factors: only FC layers give them";
 }
 
-static void cost(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                 struct scheme_cost *cost)
+static void cost(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster,
+                 tri_scheme_cost *cost)
 {
     double peers = cluster->workers - 1;
     double factors = layer->factor_rows * (layer->rows + layer->cols);
-    *cost = (struct scheme_cost){
+    *cost = (tri_scheme_cost){
         .floats_worker = 2 * peers * factors,
         .floats_server = NAN,
         .floats_both = 2 * peers * factors,
@@ -29,20 +30,21 @@ static void cost(const struct scheme_layer *layer, const struct scheme_cluster *
     };
 }
 
-static void explain(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                    struct buf *out)
+static void explain(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster, char *out,
+                    size_t cap)
 {
-    buf_format(out, "2 x %.0f x (%.0f - 1) x (%.0f + %.0f)", layer->factor_rows, cluster->workers,
-               layer->rows, layer->cols);
+    (void)snprintf(out, cap, "2 x %.0f x (%.0f - 1) x (%.0f + %.0f)", layer->factor_rows,
+                   cluster->workers, layer->rows, layer->cols);
 }
 
-const struct scheme_ops scheme_sfb = {
-    .abi = SCHEME_ABI,
+const tri_scheme_ops scheme_sfb = {
+    .abi = TRI_SCHEME_ABI,
     .name = "sfb",
     .summary = "factors to every peer, multiplied out everywhere",
     .runs = true,
     .by_bytes = true,
-    .home = SCHEME_HOME_WORKERS,
+    .home = TRI_HOME_WORKERS,
+    .form = TRI_FORM_FACTORS,
     .refuses = refuses,
     .cost = cost,
     .formula = "2K(P-1)(M+N)",

@@ -1,12 +1,13 @@
 /* shard-sf: workers own blocks of W on a Pr x Pc grid, get only their blocks of
  * the factors, update, and gather the parameters. */
 #include <math.h>
+#include <stdio.h>
 
 #include "mod/scheme.h"
 
 /* Factors that one owner of a Pr x Pc grid gets from one worker, in units of K;
  * infinite when an owner would have no row or no column. */
-static double share(const struct scheme_layer *layer, double pr, double pc)
+static double share(const tri_scheme_layer *layer, double pr, double pc)
 {
     if (pr > layer->rows || pc > layer->cols)
         return INFINITY;
@@ -14,7 +15,7 @@ static double share(const struct scheme_layer *layer, double pr, double pc)
 }
 
 /* The divisor Pr of P that sends the fewest factors; 0 if no grid will do. */
-static double best_grid(const struct scheme_layer *layer, double workers)
+static double best_grid(const tri_scheme_layer *layer, double workers)
 {
     double best = 0, least = INFINITY;
     for (uint32_t divisor = 1; (double)divisor * divisor <= workers; divisor++) {
@@ -33,9 +34,9 @@ static double best_grid(const struct scheme_layer *layer, double workers)
     return best;
 }
 
-static const char *refuses(const struct scheme_layer *layer, const struct scheme_cluster *cluster)
+static const char *refuses(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster)
 {
-    if (layer->kind != LAYER_FC)
+    if (layer->kind != TRI_FC)
         return "has no factors: only FC layers give them";
     if (cluster->grid_rows > 0) {
         if (cluster->grid_rows > layer->rows)
@@ -49,13 +50,13 @@ static const char *refuses(const struct scheme_layer *layer, const struct scheme
                : "has too few rows and columns for a grid of that many owners";
 }
 
-static double chosen_rows(const struct scheme_layer *layer, const struct scheme_cluster *cluster)
+static double chosen_rows(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster)
 {
     return cluster->grid_rows > 0 ? cluster->grid_rows : best_grid(layer, cluster->workers);
 }
 
-static void cost(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                 struct scheme_cost *cost)
+static void cost(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster,
+                 tri_scheme_cost *cost)
 {
     double p = cluster->workers, peers = p - 1;
     double pr = chosen_rows(layer, cluster), pc = p / pr;
@@ -63,7 +64,7 @@ static void cost(const struct scheme_layer *layer, const struct scheme_cluster *
     double factors = layer->factor_rows * share(layer, pr, pc);
     double block_bytes = 4 * scheme_params(layer) / p;
     double bytes = peers * (4 * factors + block_bytes);
-    *cost = (struct scheme_cost){
+    *cost = (tri_scheme_cost){
         .floats_worker = 2 * peers * (factors + matrix / p),
         .floats_server = NAN,
         .floats_both = 2 * peers * (factors + matrix / p),
@@ -78,27 +79,28 @@ static void cost(const struct scheme_layer *layer, const struct scheme_cluster *
     };
 }
 
-static void explain(const struct scheme_layer *layer, const struct scheme_cluster *cluster,
-                    struct buf *out)
+static void explain(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster, char *out,
+                    size_t cap)
 {
     double p = cluster->workers, pr = chosen_rows(layer, cluster);
-    buf_format(out, "2 x (%.0f - 1) x (%.0f x (%.0f/%.0f + %.0f/%.0f) + %.0f x %.0f / %.0f)", p,
-               layer->factor_rows, layer->rows, pr, layer->cols, p / pr, layer->rows, layer->cols,
-               p);
+    (void)snprintf(
+        out, cap, "2 x (%.0f - 1) x (%.0f x (%.0f/%.0f + %.0f/%.0f) + %.0f x %.0f / %.0f)", p,
+        layer->factor_rows, layer->rows, pr, layer->cols, p / pr, layer->rows, layer->cols, p);
 }
 
-static const struct mod_option options[] = {
+static const tri_option_row options[] = {
     {"grid", "best", "owners as ROWSxCOLUMNS, one a worker"},
     {NULL, NULL, NULL},
 };
 
-const struct scheme_ops scheme_shard_sf = {
-    .abi = SCHEME_ABI,
+const tri_scheme_ops scheme_shard_sf = {
+    .abi = TRI_SCHEME_ABI,
     .name = "shard-sf",
     .summary = "factor blocks to owners on a grid, parameters gathered",
     .options = options,
     .runs = false,
-    .home = SCHEME_HOME_WORKERS,
+    .home = TRI_HOME_WORKERS,
+    .form = TRI_FORM_FACTORS,
     .refuses = refuses,
     .cost = cost,
     .formula = "2(P-1)(K(M/Pr+N/Pc)+MN/P)",
