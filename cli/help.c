@@ -129,6 +129,9 @@ void help_overview(struct buf *out)
 
 /* ---- man pages ---- */
 
+/* A fixed date, so that two builds of one source are the same; moves with the version. */
+static const char man_date[] = "2026-11-15";
+
 /* Text with roff's own characters made harmless. */
 static void roff(const char *text, struct buf *out)
 {
@@ -150,7 +153,7 @@ static void man_title(const char *name, const char *summary, struct buf *out)
     buf_text(out, ".TH ");
     for (const char *c = name; *c != '\0'; c++)
         buf_char(out, (char)toupper((unsigned char)*c));
-    buf_format(out, " 1 \"\" \"trident %s\"\n.SH NAME\n", tri_version());
+    buf_format(out, " 1 %s \"trident %s\"\n.SH NAME\n", man_date, tri_version());
     roff(name, out);
     buf_text(out, " \\- ");
     roff(summary, out);
