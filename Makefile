@@ -1,6 +1,6 @@
 # The front door. Each target installs what it needs (tools/setup), says what it
-# does, and leaves all it makes in build/. The work itself is in CMakeLists.txt
-# and in tools/.
+# does, and leaves all it makes in build/ (test-full also writes its result to
+# docs/results/test-full.md). The work itself is in CMakeLists.txt and in tools/.
 
 PREFIX ?= /usr/local
 export PREFIX
@@ -8,7 +8,7 @@ export PREFIX
 # What `make run` shows to somebody who has just cloned this.
 RUN = build/bin/trident plan --model vgg19 --workers 8 --bandwidth 10Gbit
 
-.PHONY: build run test test-full bench lint sanitize fuzz install clean help
+.PHONY: build run test test-full bench lint sanitize fuzz verify install clean help
 
 build: ## compile the library and the command (build/bin/trident)
 	@tools/setup build
@@ -27,7 +27,7 @@ test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, READ
 	@tools/setup build test clang lint install
 	@tools/test
 
-test-full: ## the long version: FUZZ_SECONDS=300 each, lint of all files, a written result
+test-full: ## the long version: FUZZ_SECONDS=300 each, lint of all files, docs/results/test-full.md
 	@tools/setup build test clang lint install
 	@tools/test full
 
@@ -48,8 +48,15 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS=60
 	@tools/setup build clang
 	@tools/fuzz
 
+verify: ## search the protocol models in verify/, and their mutants
+	@tools/setup build verify
+	@tools/verify
+
 install: build ## install below PREFIX=/usr/local, or below DESTDIR
 	@echo "== installing into $(DESTDIR)$(PREFIX)"
+	@dir="$(DESTDIR)$(PREFIX)"; while [ ! -e "$$dir" ]; do dir=$$(dirname "$$dir"); done; \
+	[ -w "$$dir" ] || { echo "cannot write to $(DESTDIR)$(PREFIX): use PREFIX=\$$HOME/.local or" \
+	"sudo make install" >&2; exit 1; }
 	@cmake --install build >build/install.log || { cat build/install.log; exit 1; }
 
 clean: ## remove build/

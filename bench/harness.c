@@ -1,21 +1,20 @@
 /* Timing, medians and the two ways to print them. */
 #include "bench/harness.h"
 
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/json_out.h"
 #include "base/mem.h"
 
 /* One measurement lasts at least this long: well above the clock's grain and
  * the cost of an interrupt, short enough that both sides see the same machine. */
 #define TURN_S 0.02
 
-#define REPEATS     15
-#define REPEATS_MAX 1001
+#define QUICK_REPEATS 3
 
 /* What one repeat of one case came to, in units of work per second. */
 struct run {
@@ -29,9 +28,11 @@ struct summary {
 
 struct measured {
     const struct bench *bench;
+    struct bench_plan plan;
     size_t repeats;
     struct run *runs; /* repeats times count, a whole round of cases after the other */
     double *sorted;   /* room for one summary at work */
+    FILE *progress;   /* NULL: none */
 };
 
 static double now_s(void)
@@ -43,7 +44,7 @@ static double now_s(void)
 
 /* Calls side until TURN_S is over. Asks the clock after 1, 2, 4 ... calls, so
  * that the asking costs nothing next to the work. */
-static double rate(uint64_t (*side)(void *ctx), const struct bench_case *c)
+static double rate(void (*side)(void *ctx), const struct bench_case *c)
 {
     double start = now_s(), took;
     uint64_t calls = 0, step = 1;
@@ -58,28 +59,29 @@ static double rate(uint64_t (*side)(void *ctx), const struct bench_case *c)
 }
 
 /* Also warms caches and page tables for the measurement to come. */
-static bool same_result(const struct bench *bench)
+static tri_status check_results(const struct measured *m, tri_error *err)
 {
-    for (size_t i = 0; i < bench->count; i++) {
-        const struct bench_case *c = &bench->cases[i];
-        uint64_t got = c->run(c->ctx), want = c->baseline(c->ctx);
-        if (got != want) {
-            fprintf(stderr,
-                    "bench_%s: case '%s': the result is %" PRIx64 ", that of the baseline %" PRIx64
-                    "\n",
-                    bench->name, c->name, got, want);
-            return false;
+    for (size_t i = 0; i < m->plan.count; i++) {
+        const struct bench_case *c = &m->plan.cases[i];
+        if (!c->same(c->ctx)) {
+            fail(err, TRI_EIO, "'%s', case '%s': the result is not that of the baseline",
+                 m->bench->name, c->name);
+            fail_why(err, "one of the two sides is wrong, so their speed means nothing");
+            return TRI_EIO;
         }
     }
-    return true;
+    return TRI_OK;
 }
 
-static void measure(struct measured *m)
+static void measure(const struct measured *m)
 {
     for (size_t r = 0; r < m->repeats; r++)
-        for (size_t i = 0; i < m->bench->count; i++) {
-            const struct bench_case *c = &m->bench->cases[i];
-            struct run *run = &m->runs[r * m->bench->count + i];
+        for (size_t i = 0; i < m->plan.count; i++) {
+            const struct bench_case *c = &m->plan.cases[i];
+            struct run *run = &m->runs[r * m->plan.count + i];
+            if (m->progress != NULL)
+                (void)fprintf(m->progress, "\r%s: repeat %zu of %zu, %s\033[K", m->bench->name,
+                              r + 1, m->repeats, c->name);
             /* Which side goes first alternates: the second may find a warmer
              * cache, or a processor that has just turned its clock down. */
             if (r % 2 == 0)
@@ -88,6 +90,8 @@ static void measure(struct measured *m)
             if (r % 2 == 1)
                 run->baseline = rate(c->baseline, c);
         }
+    if (m->progress != NULL)
+        (void)fputs("\r\033[K", m->progress);
 }
 
 static int by_size(const void *a, const void *b)
@@ -115,95 +119,103 @@ static struct summary sum_up(const struct measured *m, size_t i, double (*pick)(
 {
     size_t n = m->repeats;
     for (size_t r = 0; r < n; r++)
-        m->sorted[r] = pick(&m->runs[r * m->bench->count + i]);
+        m->sorted[r] = pick(&m->runs[r * m->plan.count + i]);
     qsort(m->sorted, n, sizeof m->sorted[0], by_size);
     double median = (m->sorted[(n - 1) / 2] + m->sorted[n / 2]) / 2;
     double quartiles = m->sorted[n - 1 - n / 4] - m->sorted[n / 4];
     return (struct summary){.median = median, .spread = quartiles / 2 / median};
 }
 
-static void print_table(const struct measured *m)
+static void print_table(const struct measured *m, struct buf *out)
 {
     const struct bench *b = m->bench;
-    printf("%s: %s\n", b->name, b->question);
-    printf("%s, median of %zu repeats, +- half the quartile distance\n\n", b->unit, m->repeats);
-    printf("%-12s %17s %17s %17s\n", "case", b->value_name, b->baseline_name, "ratio");
-    for (size_t i = 0; i < b->count; i++) {
+    int width = (int)strlen("case");
+    for (size_t i = 0; i < m->plan.count; i++) {
+        int len = (int)strlen(m->plan.cases[i].name);
+        width = len > width ? len : width;
+    }
+    buf_format(out, "%s: %s\n", b->name, b->summary);
+    if (m->plan.note != NULL)
+        buf_format(out, "%s\n", m->plan.note);
+    buf_format(out, "%s, median of %zu repeats, +- half the quartile distance\n\n", b->unit,
+               m->repeats);
+    buf_format(out, "%-*s %17s %17s %17s\n", width, "case", m->plan.value_name,
+               m->plan.baseline_name, "ratio");
+    for (size_t i = 0; i < m->plan.count; i++) {
         struct summary value = sum_up(m, i, pick_value);
         struct summary base = sum_up(m, i, pick_baseline);
         struct summary ratio = sum_up(m, i, pick_ratio);
-        printf("%-12s %9.3f +-%4.1f%% %9.3f +-%4.1f%% %9.2f +-%4.1f%%\n", b->cases[i].name,
-               value.median, 100 * value.spread, base.median, 100 * base.spread,
-               value.median / base.median, 100 * ratio.spread);
+        buf_format(out, "%-*s %9.3f +-%4.1f%% %9.3f +-%4.1f%% %9.2f +-%4.1f%%\n", width,
+                   m->plan.cases[i].name, value.median, 100 * value.spread, base.median,
+                   100 * base.spread, value.median / base.median, 100 * ratio.spread);
     }
 }
 
-/* Names come from our own tables and need no escapes. */
-static void print_numbers(double value, double baseline)
+static void print_numbers(const struct measured *m, size_t i, struct json_out *json)
 {
-    printf("\"value\": %.6g, \"baseline\": %.6g, \"ratio\": %.6g", value, baseline,
-           value / baseline);
+    double value = sum_up(m, i, pick_value).median;
+    double baseline = sum_up(m, i, pick_baseline).median;
+    json_out_number(json, "value", value);
+    json_out_number(json, "baseline", baseline);
+    json_out_number(json, "ratio", value / baseline);
 }
 
-static void print_json(const struct measured *m)
+static void print_json(const struct measured *m, struct buf *out)
 {
-    const struct bench *b = m->bench;
-    size_t top = b->default_case;
-    printf("{\"bench\": \"%s\", \"case\": \"%s\", \"unit\": \"%s\", ", b->name, b->cases[top].name,
-           b->unit);
-    print_numbers(sum_up(m, top, pick_value).median, sum_up(m, top, pick_baseline).median);
-    printf(", \"runs\": [");
-    for (size_t i = 0; i < b->count; i++) {
-        printf("%s\n  {\"case\": \"%s\", ", i == 0 ? "" : ",", b->cases[i].name);
-        print_numbers(sum_up(m, i, pick_value).median, sum_up(m, i, pick_baseline).median);
-        printf("}");
+    struct json_out json;
+    json_out_init(&json, out, 2);
+    json_out_object(&json, NULL);
+    json_out_string(&json, "bench", m->bench->name);
+    json_out_string(&json, "case", m->plan.cases[m->plan.default_case].name);
+    json_out_string(&json, "unit", m->bench->unit);
+    print_numbers(m, m->plan.default_case, &json);
+    json_out_number(&json, "cpu_s_per_gb", (double)NAN);
+    json_out_number(&json, "baseline_cpu_s_per_gb", (double)NAN);
+    json_out_string(&json, "note", m->plan.note);
+    json_out_array(&json, "runs");
+    for (size_t i = 0; i < m->plan.count; i++) {
+        json_out_object(&json, NULL);
+        json_out_string(&json, "case", m->plan.cases[i].name);
+        print_numbers(m, i, &json);
+        json_out_close(&json);
     }
-    printf("\n]}\n");
+    json_out_close(&json);
+    json_out_close(&json);
 }
 
-/* False when the arguments make no sense. */
-static bool read_args(int argc, char **argv, bool *json, size_t *repeats)
+static tri_status measure_and_print(struct measured *m, bool json, struct buf *out, tri_error *err)
 {
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            *json = true;
-        } else if (strcmp(argv[i], "--repeats") == 0 && i + 1 < argc) {
-            char *end;
-            unsigned long n = strtoul(argv[++i], &end, 10);
-            if (*end != '\0' || n < 1 || n > REPEATS_MAX)
-                return false;
-            *repeats = n;
-        } else {
-            return false;
-        }
-    }
-    return true;
+    tri_status status = check_results(m, err);
+    if (status != TRI_OK)
+        return status;
+    measure(m);
+    if (json)
+        print_json(m, out);
+    else
+        print_table(m, out);
+    return TRI_OK;
 }
 
-int bench_main(const struct bench *bench, int argc, char **argv)
+tri_status bench_run(const struct bench *bench, const struct bench_options *options,
+                     const struct mem *mem, struct buf *out, tri_error *err)
 {
-    bool json = false;
-    struct measured m = {.bench = bench, .repeats = REPEATS};
-    if (!read_args(argc, argv, &json, &m.repeats)) {
-        fprintf(stderr, "Usage: bench_%s [--json] [--repeats N]   (N from 1 to %d, default %d)\n",
-                bench->name, REPEATS_MAX, REPEATS);
-        return 2;
-    }
-    if (!same_result(bench))
-        return 1;
-    m.runs = mem_array(&mem_libc, m.repeats * bench->count, sizeof *m.runs);
-    m.sorted = mem_array(&mem_libc, m.repeats, sizeof *m.sorted);
-    bool room = m.runs != NULL && m.sorted != NULL;
-    if (room) {
-        measure(&m);
-        if (json)
-            print_json(&m);
-        else
-            print_table(&m);
-    } else {
-        fprintf(stderr, "bench_%s: no memory for %zu repeats\n", bench->name, m.repeats);
-    }
-    mem_free(&mem_libc, m.sorted);
-    mem_free(&mem_libc, m.runs);
-    return room ? 0 : 1;
+    const char *asked = getenv("TRIDENT_QUICK");
+    const bool quick = asked != NULL && asked[0] != '\0';
+    struct measured m = {.bench = bench, .progress = options->progress};
+    m.repeats = quick ? QUICK_REPEATS : bench->repeats;
+    if (options->repeats > 0)
+        m.repeats = options->repeats;
+    tri_status status = bench->open(mem, quick, &m.plan, err);
+    if (status != TRI_OK)
+        return status;
+    m.runs = mem_array(mem, m.repeats * m.plan.count, sizeof *m.runs);
+    m.sorted = mem_array(mem, m.repeats, sizeof *m.sorted);
+    if (m.runs != NULL && m.sorted != NULL)
+        status = measure_and_print(&m, options->json, out, err);
+    else
+        status = fail_nomem(err, "the measurements");
+    mem_free(mem, m.sorted);
+    mem_free(mem, m.runs);
+    bench->close(mem, &m.plan);
+    return status;
 }

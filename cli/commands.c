@@ -1,15 +1,14 @@
 /* The table of commands, and running one of them. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/names.h"
 #include "cli/cli.h"
 
-extern const struct command command_plan, command_models, command_modules, command_help;
+extern const struct command command_plan, command_models, command_modules, command_bench,
+    command_help;
 static const struct command *const commands[] = {
-    &command_plan,
-    &command_models,
-    &command_modules,
-    &command_help,
+    &command_plan, &command_models, &command_modules, &command_bench, &command_help,
 };
 
 const struct command *command_at(size_t i)
@@ -59,8 +58,10 @@ static tri_status print(struct cli *cli, const struct buf *out, tri_error *err)
         return fail_nomem(err, "the output");
     size_t put = fwrite(buf_string(out), 1, out->len, cli->out);
     if (put != out->len || fflush(cli->out) != 0) {
+        bool full = errno == ENOSPC || errno == EFBIG || errno == EDQUOT;
         fail_errno(err, TRI_EIO, "cannot write the output");
-        fail_next(err, "make room where the output goes, then run it again");
+        fail_next(err, full ? "make room where the output goes, then run it again"
+                            : "check where the output goes, then run it again");
         return TRI_EIO;
     }
     return TRI_OK;
@@ -92,6 +93,26 @@ tri_status command_unknown(const char *name, tri_error *err)
     return TRI_EINPUT;
 }
 
+/* --help and --version, which stand alone. */
+static tri_status run_bare(const char *name, int argc, const char *const *argv, struct buf *out,
+                           tri_error *err)
+{
+    bool help = strcmp(name, "--version") != 0;
+    if (argc > 2) {
+        fail(err, TRI_EINPUT, "unexpected argument '%.60s' after %s", argv[2], name);
+        if (help && command_find(argv[2]) != NULL)
+            fail_next(err, "trident %s --help", command_find(argv[2])->name);
+        else
+            fail_next(err, "write trident %s alone", name);
+        return TRI_EINPUT;
+    }
+    if (help)
+        help_overview(out);
+    else
+        buf_format(out, "trident %s\n", tri_version());
+    return TRI_OK;
+}
+
 int cli_main(struct cli *cli, int argc, const char *const *argv)
 {
     struct buf out;
@@ -106,10 +127,8 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
         buf_fini(&out);
         return CLI_USAGE;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        help_overview(&out);
-    else if (strcmp(name, "--version") == 0)
-        buf_format(&out, "trident %s\n", tri_version());
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "--version") == 0)
+        status = run_bare(name, argc, argv, &out, &err);
     else if (command == NULL)
         status = command_unknown(name, &err);
     else

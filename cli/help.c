@@ -7,6 +7,28 @@
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 96 };
 
+/* What the command is, for the overview and its man page. */
+static const char overview_summary[] =
+    "plan how the layers of a neural network are synchronised between machines";
+#define OVERVIEW_STATUS "This version plans; it does not train yet."
+static const char overview_about[] =
+    "Given the layers of a model and a description of a cluster, works out for each layer the "
+    "cheapest exact way to synchronise it (through parameter servers, or by factors sent to "
+    "every peer), what that costs, and why.\n\n" OVERVIEW_STATUS
+    " Costs are results of formulas, not measurements; docs/plan.md in the source tree has them.";
+
+/* Variables of the environment, and the commands that heed them (main.c reads them). */
+struct environment_row {
+    const char *name, *help;
+    const char *commands[3]; /* ended by NULL */
+};
+
+static const struct environment_row environment[] = {
+    {"TRIDENT_MODELS",
+     "folder of layer profiles, in place of ../share/trident/models beside the command",
+     {"plan", "models", NULL}},
+};
+
 /* ---- help on the terminal ---- */
 
 /* Breaks text at spaces so that it fits between the two columns; the first line
@@ -118,8 +140,8 @@ void help_command(const struct command *command, struct buf *out)
 
 void help_overview(struct buf *out)
 {
-    buf_text(out, "Usage: trident COMMAND [options]\n"
-                  "Make a training loop that runs on one machine run on many.\n\nCommands:\n");
+    buf_format(out, "Usage: trident COMMAND [options]\n%s\n" OVERVIEW_STATUS "\n\nCommands:\n",
+               overview_summary);
     for (size_t i = 0; command_at(i) != NULL; i++)
         buf_format(out, "  %-10s %s\n", command_at(i)->name, command_at(i)->summary);
     buf_text(out, "\n  trident COMMAND --help   what a command takes\n"
@@ -160,6 +182,15 @@ static void man_title(const char *name, const char *summary, struct buf *out)
     buf_char(out, '\n');
 }
 
+/* Help texts stand without a full stop; here other sentences follow. */
+static void man_sentence(const char *text, struct buf *out)
+{
+    size_t len = strlen(text);
+    roff(text, out);
+    if (len > 0 && text[len - 1] != '.')
+        buf_char(out, '.');
+}
+
 static void man_option(const struct option_row *row, struct buf *out)
 {
     buf_text(out, ".TP\n.B \\-\\-");
@@ -170,13 +201,12 @@ static void man_option(const struct option_row *row, struct buf *out)
         buf_text(out, "\\fR");
     }
     buf_char(out, '\n');
-    roff(row->help, out);
+    man_sentence(row->help, out);
     if (row->required)
         buf_text(out, "\nRequired.");
     else if (default_text(row) != NULL) {
         buf_text(out, "\nDefault: ");
-        roff(default_text(row), out);
-        buf_char(out, '.');
+        man_sentence(default_text(row), out);
     }
     buf_char(out, '\n');
 }
@@ -205,6 +235,29 @@ static void man_exit_codes(struct buf *out)
                   "file that was given is unusable.\n");
 }
 
+static bool heeds(const struct command *command, const struct environment_row *row)
+{
+    for (size_t i = 0; row->commands[i] != NULL; i++)
+        if (strcmp(row->commands[i], command->name) == 0)
+            return true;
+    return false;
+}
+
+/* The variables that a command heeds; all of them for NULL. */
+static void man_environment(const struct command *command, struct buf *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < sizeof environment / sizeof environment[0]; i++) {
+        if (command != NULL && !heeds(command, &environment[i]))
+            continue;
+        buf_text(out, any ? "" : ".SH ENVIRONMENT\n");
+        any = true;
+        buf_format(out, ".TP\n.B %s\n", environment[i].name);
+        man_sentence(environment[i].help, out);
+        buf_char(out, '\n');
+    }
+}
+
 void man_command(const struct command *command, struct buf *out)
 {
     struct buf name;
@@ -226,6 +279,7 @@ void man_command(const struct command *command, struct buf *out)
         buf_text(out, ".SH OPTIONS\n");
     for (const struct option_row *row = command->options; row->name != NULL; row++)
         man_option(row, out);
+    man_environment(command, out);
     man_exit_codes(out);
     buf_text(out, ".SH EXAMPLES\n.nf\n");
     struct buf examples;
@@ -239,18 +293,25 @@ void man_command(const struct command *command, struct buf *out)
 
 void man_overview(struct buf *out)
 {
-    man_title("trident", "make a training loop that runs on one machine run on many", out);
-    buf_text(out, ".SH SYNOPSIS\n.B trident\n\\fICOMMAND\\fR [options]\n.SH COMMANDS\n");
+    man_title("trident", overview_summary, out);
+    buf_text(out, ".SH SYNOPSIS\n.B trident\n\\fICOMMAND\\fR [options]\n.SH DESCRIPTION\n");
+    man_paragraphs(overview_about, out);
+    buf_text(out, ".SH COMMANDS\n");
     for (size_t i = 0; command_at(i) != NULL; i++) {
         buf_text(out, ".TP\n.BR trident\\-");
         roff(command_at(i)->name, out);
         buf_text(out, " (1)\n");
-        roff(command_at(i)->summary, out);
+        man_sentence(command_at(i)->summary, out);
         buf_char(out, '\n');
     }
-    buf_text(out, ".SH ENVIRONMENT\n.TP\n.B TRIDENT_MODELS\nFolder of layer profiles, in place "
-                  "of the one installed beside the command.\n");
+    man_environment(NULL, out);
     man_exit_codes(out);
+    buf_text(out, ".SH SEE ALSO\n");
+    for (size_t i = 0; command_at(i) != NULL; i++) {
+        buf_text(out, ".BR trident\\-");
+        roff(command_at(i)->name, out);
+        buf_format(out, " (1)%s\n", command_at(i + 1) != NULL ? "," : "");
+    }
 }
 
 /* ---- the command ---- */

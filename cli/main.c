@@ -1,4 +1,5 @@
 /* The trident command: hands the outside world to cli_main(). */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
@@ -17,8 +18,17 @@ static tri_status find_models(struct buf *path, tri_error *err)
     return status == TRI_OK && !buf_ok(path) ? fail_nomem(err, "a path") : status;
 }
 
+/* Writing past a limit on the size of files (ulimit -f) is then an error that can be told,
+ * not the end of the program. */
+static void ignore_file_limit(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
+}
+
 int main(int argc, char **argv)
 {
+    ignore_file_limit();
     struct buf models;
     tri_error err = {0};
     buf_init(&models, &mem_libc);

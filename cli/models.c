@@ -243,7 +243,7 @@ const struct command command_models = {
     .about =
         "A layer profile says how large the layers of a model are and how long they compute. "
         "trident plan reads it. The profiles are JSON files in the folder share/trident/models "
-        "beside the command, or in the folder that TRIDENT_MODELS names; docs/profile.md "
-        "describes the format for profiles of your own.",
+        "beside the command, or in the folder that TRIDENT_MODELS names; docs/profile.md in the "
+        "source tree describes the format for profiles of your own.",
     .examples = "trident models\ntrident models --json",
 };

@@ -3,6 +3,8 @@
 #include "base/names.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "mod/consistency.h"
+#include "mod/optim.h"
 #include "mod/placement.h"
 #include "mod/scheme.h"
 
@@ -17,23 +19,61 @@ struct module {
     bool runs;
 };
 
+/* ---- the slots ---- */
+
+static bool scheme_module(size_t i, struct module *out)
+{
+    const tri_scheme_ops *ops = scheme_at(i);
+    if (ops != NULL)
+        *out = (struct module){"scheme", ops->name, ops->summary, ops->options, ops->runs};
+    return ops != NULL;
+}
+
+static bool placement_module(size_t i, struct module *out)
+{
+    const tri_placement_ops *ops = placement_at(i);
+    if (ops != NULL)
+        *out = (struct module){"placement", ops->name, ops->summary, ops->options, true};
+    return ops != NULL;
+}
+
+static bool consistency_module(size_t i, struct module *out)
+{
+    const tri_consistency_ops *ops = consistency_at(i);
+    if (ops != NULL)
+        *out = (struct module){"consistency", ops->name, ops->summary, ops->options, true};
+    return ops != NULL;
+}
+
+static bool optimizer_module(size_t i, struct module *out)
+{
+    const tri_optimizer_ops *ops = optim_at(i);
+    if (ops != NULL)
+        *out = (struct module){"optimizer", ops->name, ops->summary, ops->options, true};
+    return ops != NULL;
+}
+
+static const struct {
+    const char *name;
+    bool (*at)(size_t i, struct module *out);
+} slots[] = {
+    {"scheme", scheme_module},
+    {"placement", placement_module},
+    {"consistency", consistency_module},
+    {"optimizer", optimizer_module},
+};
+
 /* The ith part of all slots together; false past the end. */
 static bool module_at(size_t i, struct module *out)
 {
-    const tri_scheme_ops *scheme;
-    size_t schemes = 0;
-    for (; (scheme = scheme_at(schemes)) != NULL; schemes++)
-        if (schemes == i) {
-            *out = (struct module){"scheme", scheme->name, scheme->summary, scheme->options,
-                                   scheme->runs};
-            return true;
-        }
-    const tri_placement_ops *placement = placement_at(i - schemes);
-    if (placement == NULL)
-        return false;
-    *out =
-        (struct module){"placement", placement->name, placement->summary, placement->options, true};
-    return true;
+    for (size_t s = 0; s < sizeof slots / sizeof slots[0]; s++) {
+        size_t count = 0;
+        while (slots[s].at(count, out))
+            if (count++ == i)
+                return true;
+        i -= count;
+    }
+    return false;
 }
 
 /* Is this part among those asked for? */
@@ -46,8 +86,7 @@ static bool wanted(const struct module *module, const struct arguments *argument
 static const char *slot_candidate(const void *ctx, size_t i)
 {
     (void)ctx;
-    static const char *const slots[] = {"scheme", "placement"};
-    return i < sizeof slots / sizeof slots[0] ? slots[i] : NULL;
+    return i < sizeof slots / sizeof slots[0] ? slots[i].name : NULL;
 }
 
 /* The names of one slot's parts. */
@@ -129,10 +168,8 @@ static void print_table(const struct cli *cli, const struct arguments *arguments
     }
     table_print(&table, 24, out);
     table_fini(&table);
-    buf_text(
-        out,
-        "\nruns: yes for parts that a job chooses among, plan for those that can only be planned\n"
-        "with. This version plans; it does not run jobs yet.\n");
+    buf_text(out, "\nruns: yes if training jobs are to use the part, plan if only trident plan "
+                  "does; this version\nplans and does not run jobs yet.\n");
 }
 
 static tri_status modules_run(struct cli *cli, const void *settings,
@@ -169,7 +206,9 @@ const struct command command_modules = {
     .settings_bytes = sizeof(struct modules_settings),
     .run = modules_run,
     .about = "A slot is a place where one of several parts can be put: how a layer's update "
-             "travels (scheme), which server owns which parameters (placement). Every part is one "
-             "file of src/mod and one row here.",
+             "travels (scheme), which server owns which parameters (placement), when a worker may "
+             "go on (consistency), how parameters step (optimizer). Every part is one file of "
+             "src/mod in the source tree and one row here; trident/module.h has the tables to "
+             "fill.",
     .examples = "trident modules\ntrident modules placement\ntrident modules scheme shard-sf",
 };

@@ -94,6 +94,11 @@ static tri_status set(const struct option_row *row, const char *text, void *sett
         *(bool *)(void *)field = true;
         break;
     case OPTION_TEXT:
+        if (text[0] == '\0') {
+            fail(err, TRI_EINPUT, "option '--%s' cannot be empty", row->name);
+            fail_next(err, "write --%s %s", row->name, row->value);
+            return TRI_EINPUT;
+        }
         *(const char **)(void *)field = text;
         break;
     case OPTION_COUNT:
@@ -178,6 +183,8 @@ static tri_status take_argument(const char *text, size_t max, struct arguments *
         return TRI_OK;
     }
     fail(err, TRI_EINPUT, "unexpected argument '%.60s'", text);
+    if (max > 0)
+        fail_why(err, "the command takes at most %zu argument%s", max, max == 1 ? "" : "s");
     fail_next(err, text[0] == '-' ? "options begin with two dashes; --help lists them"
                                   : "options are written as --name value; --help lists them");
     return TRI_EINPUT;

@@ -34,6 +34,12 @@ static const char *scheme_candidate(const void *ctx, size_t i)
     return scheme_at(i) != NULL ? scheme_at(i)->name : NULL;
 }
 
+/* For --scheme, which also takes auto. */
+static const char *scheme_or_auto(const void *ctx, size_t i)
+{
+    return i == 0 ? "auto" : scheme_candidate(ctx, i - 1);
+}
+
 static const char *placement_candidate(const void *ctx, size_t i)
 {
     (void)ctx;
@@ -118,7 +124,7 @@ static tri_status set_parts(const struct plan_settings *settings, struct book *b
         size_t i;
         book->forced = scheme_find(settings->scheme, &i);
         if (book->forced == NULL)
-            return unknown("scheme", settings->scheme, scheme_candidate, err);
+            return unknown("scheme", settings->scheme, scheme_or_auto, err);
     }
     book->placement = placement_find(settings->placement);
     if (book->placement == NULL)
@@ -189,7 +195,8 @@ static tri_status set_nodes(const struct plan_settings *settings, struct book *b
                             tri_error *err)
 {
     book->workers = (uint32_t)settings->workers;
-    book->servers = settings->servers > 0 ? (uint32_t)settings->servers : book->workers;
+    book->servers_follow = settings->servers == 0;
+    book->servers = book->servers_follow ? book->workers : (uint32_t)settings->servers;
     if (names_equal(settings->colocate, "no"))
         return TRI_OK;
     if (names_equal(settings->colocate, "yes")) {
@@ -202,8 +209,10 @@ static tri_status set_nodes(const struct plan_settings *settings, struct book *b
     if (book->colocated == 0)
         return bad_list("colocate", "", "give yes, no, or worker nodes counted from 0: 0,2,5", err);
     book->home = home;
-    if (settings->servers == 0)
+    if (book->servers_follow) { /* one on each of these nodes, however many there are besides */
         book->servers = book->colocated;
+        book->servers_follow = false;
+    }
     if (book->colocated > book->servers) {
         fail(err, TRI_EINPUT, "option '--colocate' names %u nodes for %u servers",
              (unsigned)book->colocated, (unsigned)book->servers);
@@ -387,8 +396,8 @@ static const struct option_row plan_options[] = {
      .value = "F",
      .otherwise = "the profile's, else 100G",
      .type = OPTION_FLOPS,
-     .min = 1e6,
-     .max = 1e17,
+     .min = PROFILE_MIN_FLOPS_S,
+     .max = PROFILE_MAX_FLOPS_S,
      FIELD(flops),
      .help = "sustained rate of matrix products on a node"},
     {.name = "rule",
@@ -467,7 +476,9 @@ const struct command command_plan = {
     .about =
         "For every layer with parameters, prints the scheme that would carry its updates, the "
         "bytes that the busiest node moves in its busier direction, and the time that takes on an "
-        "idle, full-duplex link.\n\nRule bytes is Poseidon's Algorithm 1: sfb where it moves no "
+        "idle, full-duplex link. A layer's row takes its parameters as spread evenly over the "
+        "servers; where the placement is uneven, the sums below say so and count what the busiest "
+        "node really moves.\n\nRule bytes is Poseidon's Algorithm 1: sfb where it moves no "
         "more floats than ps. Rule time weighs latency, bytes, repeated products and messages. "
         "trident modules lists schemes and placements.\n\nSizes are written 2MB or 64KiB, rates "
         "10Gbit or 1.25GB/s, times 50us, flops 100G or 6T. In names '-' and '_' are the same.",

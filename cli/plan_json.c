@@ -57,14 +57,6 @@ static void put_layer(struct json_out *json, const struct plan_layer *layer)
     json_out_close(json);
 }
 
-/* The node that server s runs on: one of the workers' or, past them, one of its own. */
-static uint32_t node_of(const struct book *book, uint32_t s)
-{
-    if (s >= book->colocated)
-        return book->workers + s - book->colocated;
-    return book->home != NULL ? book->home[s] : s;
-}
-
 static void put_placement(struct json_out *json, const struct plan *plan)
 {
     json_out_object(json, "placement");
@@ -75,10 +67,13 @@ static void put_placement(struct json_out *json, const struct plan *plan)
     json_out_close(json);
     json_out_array(json, "server_nodes");
     for (uint32_t s = 0; s < plan->book->servers; s++)
-        json_out_count(json, NULL, node_of(plan->book, s));
+        json_out_count(json, NULL, plan_node(plan->book, s));
     json_out_close(json);
     json_out_number(json, "cv", plan->cv);
     json_out_count(json, "pieces", plan->pieces);
+    json_out_number(json, "fullest_over_mean", plan->fullest_over_mean);
+    json_out_number(json, "busiest_send_bytes", plan->busiest_send_bytes);
+    json_out_number(json, "busiest_recv_bytes", plan->busiest_recv_bytes);
     json_out_close(json);
 }
 
@@ -108,6 +103,7 @@ void plan_json(const struct plan *plan, struct buf *out)
     json_out_number(&json, "send_bytes", plan->send_bytes);
     json_out_number(&json, "recv_bytes", plan->recv_bytes);
     json_out_number(&json, "comm_s", plan->comm_s);
+    json_out_number(&json, "comm_busiest_s", plan->busiest_s);
     json_out_number(&json, "compute_s", plan->compute_s);
     json_out_number(&json, "server_buffer_bytes", plan->server_buffer_bytes);
     json_out_number(&json, "worker_buffer_bytes", plan->worker_buffer_bytes);

@@ -2,11 +2,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/printable.h"
 #include "base/units.h"
 #include "cli/plan.h"
 #include "cli/table.h"
 
-enum { NAME_WIDTH = 22, WHY_TEXT = 40, LOOK_AHEAD = 4096 };
+enum { NAME_WIDTH = 22, NAME_TEXT = 61, WHY_TEXT = 40, LINE_TEXT = 300, LOOK_AHEAD = 4096 };
+
+/* How much more than an even split a node may move before we speak of it. */
+static const double uneven_from = 1.1;
 
 static const tri_scheme_ops *chosen(const struct plan_layer *layer)
 {
@@ -16,6 +20,14 @@ static const tri_scheme_ops *chosen(const struct plan_layer *layer)
 static double time_of(const struct plan_layer *layer)
 {
     return layer->costs[layer->scheme].time_s;
+}
+
+/* A name from a profile as it may be shown: one line, cut to most bytes. */
+static const char *shown(const char *name, int most, char out[NAME_TEXT])
+{
+    (void)snprintf(out, NAME_TEXT, "%.*s", most, name);
+    printable(out);
+    return out;
 }
 
 /* ---- the head: what was planned for ---- */
@@ -34,18 +46,64 @@ static void head_nodes(const struct book *book, struct buf *out)
     buf_format(out, ", batch %llu each\n", (unsigned long long)book->batch);
 }
 
+static const char *known(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* Where the compute time comes from, in as many words as the line has room for. */
+static void head_measured(const struct plan *plan, const char *start, struct buf *out)
+{
+    const struct profile *profile = plan->book->profile;
+    const char *const parts[] = {known(profile->device), known(profile->source),
+                                 known(profile->where)};
+    char line[LINE_TEXT];
+    for (int words = 3; words >= 0; words--) {
+        int used = snprintf(line, sizeof line, "%s", start);
+        for (int i = 0; i < words && used < LINE_TEXT; i++)
+            if (parts[i][0] != '\0')
+                used += snprintf(line + used, sizeof line - (size_t)used, "%s%s",
+                                 i == 0 ? " on " : ", ", parts[i]);
+        if (used < LINE_TEXT)
+            (void)snprintf(line + used, sizeof line - (size_t)used, "; yours: --flops");
+        printable(line);
+        if (used < LINE_TEXT && printable_columns(line) <= TABLE_COLUMNS)
+            break;
+    }
+    buf_format(out, "%s\n", line);
+}
+
+static void head_compute(const struct plan *plan, struct buf *out)
+{
+    const struct profile *profile = plan->book->profile;
+    char a[UNITS_TEXT], b[UNITS_TEXT], start[100];
+    units_show_flops(plan->book->flops_s, b);
+    if (!(plan->compute_s > 0)) {
+        buf_format(out, "compute: products at %s (--flops); the profile has no time\n", b);
+        return;
+    }
+    (void)snprintf(start, sizeof start, "compute: %s at %s", units_show_time(plan->compute_s, a),
+                   b);
+    if (plan->book->flops_s == profile->flops_s)
+        head_measured(plan, start, out);
+    else
+        buf_format(out, "%s (--flops)\n", start);
+}
+
 static void head(const struct plan *plan, struct buf *out)
 {
     const struct book *book = plan->book;
     const struct profile *profile = book->profile;
-    char a[UNITS_TEXT], b[UNITS_TEXT], c[UNITS_TEXT], d[UNITS_TEXT];
-    buf_format(out, "model:   %.30s, %s parameters (%s) in %zu layers\n", profile->name,
-               units_show_count((double)profile->params, a),
-               units_show_bytes(4 * (double)profile->params, b), plan->count);
+    char a[UNITS_TEXT], b[UNITS_TEXT], c[UNITS_TEXT], d[UNITS_TEXT], name[NAME_TEXT];
+    buf_format(out, "model:   %s, %s parameters (%s) in %zu layer%s\n",
+               shown(profile->name, 30, name), units_show_count((double)profile->params, a),
+               units_show_bytes(4 * (double)profile->params, b), plan->count,
+               plan->count == 1 ? "" : "s");
     head_nodes(book, out);
-    buf_format(out, "link:    %s each way, latency %s, %s a message; products at %s\n",
+    buf_format(out, "link:    %s each way, latency %s, %s a message, chunks of %s\n",
                units_show_rate(book->bits_s, a), units_show_time(book->latency_s, b),
-               units_show_time(book->message_s, c), units_show_flops(book->flops_s, d));
+               units_show_time(book->message_s, c), units_show_bytes(plan->cluster.chunk_bytes, d));
+    head_compute(plan, out);
     if (book->forced != NULL) {
         buf_format(out, "rule:    none, %s for every layer\n\n", book->forced->name);
         return;
@@ -80,7 +138,8 @@ static void why(const struct book *book, const struct plan_layer *layer, char ou
     else if (book->workers == 1)
         (void)snprintf(out, WHY_TEXT, "one worker");
     else if (next == SCHEME_MAX)
-        (void)snprintf(out, WHY_TEXT, "no other for %s", layer_kind_name(layer->profile->kind));
+        (void)snprintf(out, WHY_TEXT, "only one allowed for %s",
+                       layer_kind_name(layer->profile->kind));
     else if (book->rule == PLAN_BYTES)
         (void)snprintf(out, WHY_TEXT, "%.3gx fewer floats than %s",
                        layer->costs[next].cost.floats_both /
@@ -130,12 +189,39 @@ static void foot_schemes(const struct plan *plan, struct buf *out)
     }
 }
 
+/* How much more the busiest node moves than an even split says. */
+static double unevenness(const struct plan *plan)
+{
+    double bytes = fmax(plan->busiest_send_bytes, plan->busiest_recv_bytes);
+    return plan->even_bytes > 0 ? bytes / plan->even_bytes : 1;
+}
+
+static void foot_uneven(const struct plan *plan, struct buf *out)
+{
+    const struct book *book = plan->book;
+    double bytes = fmax(plan->busiest_send_bytes, plan->busiest_recv_bytes);
+    char a[UNITS_TEXT], name[30] = "a worker";
+    if (plan->busiest_server != PLAN_NO_SERVER)
+        (void)snprintf(name, sizeof name, "server %u", (unsigned)plan->busiest_server);
+    buf_format(out, "uneven:   %s's node moves %s one way, %.3gx of an even split;\n", name,
+               units_show_bytes(bytes, a), unevenness(plan));
+    buf_format(out, "          %s would even it out\n",
+               book->placement->cut == TRI_CUT_CHUNKS
+                   ? "a smaller --chunk or --placement uniform"
+                   : "--placement uniform, or hash with small chunks,");
+}
+
 static void foot_speed(const struct plan *plan, struct buf *out)
 {
-    double workers = plan->book->workers, compute = plan->compute_s, comm = plan->comm_s;
+    bool uneven = unevenness(plan) > uneven_from;
+    double workers = plan->book->workers, compute = plan->compute_s;
+    double comm = uneven ? plan->busiest_s : plan->comm_s;
     char a[UNITS_TEXT], b[UNITS_TEXT];
     buf_format(out, "traffic:  %s out and %s in per iteration on the busiest node\n",
-               units_show_bytes(plan->send_bytes, a), units_show_bytes(plan->recv_bytes, b));
+               units_show_bytes(uneven ? plan->busiest_send_bytes : plan->send_bytes, a),
+               units_show_bytes(uneven ? plan->busiest_recv_bytes : plan->recv_bytes, b));
+    if (uneven)
+        foot_uneven(plan, out);
     if (!(compute > 0)) {
         buf_format(out, "time:     %s of communication; the profile has no compute time\n",
                    units_show_time(comm, a));
@@ -154,17 +240,15 @@ static void foot_placement(const struct plan *plan, struct buf *out)
     if (plan->pieces == 0)
         return;
     const struct book *book = plan->book;
-    uint64_t most = 0, sum = 0;
-    for (size_t s = 0; s < book->servers; s++) {
+    uint64_t most = 0;
+    for (size_t s = 0; s < book->servers; s++)
         most = plan->server_bytes[s] > most ? plan->server_bytes[s] : most;
-        sum += plan->server_bytes[s];
-    }
     char a[UNITS_TEXT], b[UNITS_TEXT];
-    buf_format(
-        out, "servers:  %s: %llu piece%s on %u; the fullest has %s, %.3gx the mean (cv %.2g)\n",
-        book->placement->name, (unsigned long long)plan->pieces, plan->pieces == 1 ? "" : "s",
-        (unsigned)book->servers, units_show_bytes((double)most, a),
-        (double)most * (double)book->servers / (double)sum, plan->cv);
+    buf_format(out,
+               "servers:  %s: %llu piece%s on %u; the fullest has %s, %.3gx the mean (cv %.2g)\n",
+               book->placement->name, (unsigned long long)plan->pieces,
+               plan->pieces == 1 ? "" : "s", (unsigned)book->servers,
+               units_show_bytes((double)most, a), plan->fullest_over_mean, plan->cv);
     buf_format(out, "memory:   %s of landing buffers on the fullest server",
                units_show_bytes(plan->server_buffer_bytes, a));
     if (plan->worker_buffer_bytes > 0)
@@ -243,13 +327,14 @@ void plan_compare(const struct plan *plan, struct buf *out)
 
 static void explain_bytes(const struct plan *plan, const struct plan_layer *layer, struct buf *out)
 {
-    char text[UNITS_TEXT];
+    char text[UNITS_TEXT], name[NAME_TEXT];
     buf_text(out, "Floats sent plus received by a node that is worker and server:\n");
     for (size_t i = 0; scheme_at(i) != NULL; i++) {
         const struct plan_cost *price = &layer->costs[i];
         buf_format(out, "  %-9s ", scheme_at(i)->name);
         if (price->refused != NULL) {
-            buf_format(out, "cannot: '%.40s' %s\n", layer->profile->name, price->refused);
+            buf_format(out, "cannot: '%s' %s\n", shown(layer->profile->name, 40, name),
+                       price->refused);
             continue;
         }
         buf_format(out, "%s\n            = ", scheme_at(i)->formula);
@@ -299,6 +384,28 @@ static void explain_time(const struct plan *plan, const struct plan_layer *layer
     }
 }
 
+/* What the layer takes with fewer and with more workers. */
+static void explain_elsewhere(const struct plan *plan, const struct plan_layer *layer,
+                              struct buf *out)
+{
+    const struct book *book = plan->book;
+    size_t other = SCHEME_MAX;
+    uint32_t most = book->workers > LOOK_AHEAD / 4 ? 4 * book->workers : LOOK_AHEAD;
+    if (most > BOOK_MAX_NODES)
+        most = BOOK_MAX_NODES;
+    uint32_t came = plan_came(plan, layer, &other);
+    if (came > 0)
+        buf_format(out, "It was %s up to %u workers.\n", scheme_at(other)->name, (unsigned)came);
+    uint32_t leaves = plan_leaves(plan, layer, most, &other);
+    if (leaves > 0)
+        buf_format(out, "It stays with %s up to %u worker%s; from %u on it takes %s.\n",
+                   chosen(layer)->name, (unsigned)leaves - 1, leaves == 2 ? "" : "s",
+                   (unsigned)leaves, scheme_at(other)->name);
+    else if (most > book->workers)
+        buf_format(out, "It stays with %s at least up to %u workers.\n", chosen(layer)->name,
+                   (unsigned)most);
+}
+
 static void explain_result(const struct plan *plan, const struct plan_layer *layer, struct buf *out)
 {
     const struct book *book = plan->book;
@@ -306,24 +413,19 @@ static void explain_result(const struct plan *plan, const struct plan_layer *lay
     why(book, layer, reason);
     buf_format(out, "\nChosen by rule %s: %s (%s)\n", plan_rule_name(book->rule),
                chosen(layer)->name, reason);
-    size_t other = SCHEME_MAX;
-    uint32_t leaves = book->forced != NULL ? 0 : plan_leaves(plan, layer, LOOK_AHEAD, &other);
-    if (leaves > 0)
-        buf_format(out, "It stays with %s up to %u workers; from %u on it takes %s.\n",
-                   chosen(layer)->name, (unsigned)leaves - 1, (unsigned)leaves,
-                   scheme_at(other)->name);
-    else if (book->forced == NULL)
-        buf_format(out, "It stays with %s at least up to %d workers.\n", chosen(layer)->name,
-                   LOOK_AHEAD);
+    if (book->forced == NULL)
+        explain_elsewhere(plan, layer, out);
 }
 
 void plan_explain(const struct plan *plan, const struct plan_layer *layer, struct buf *out)
 {
     const struct profile_layer *profile = layer->profile;
     head(plan, out);
-    buf_format(out, "%s: %s, M = %llu rows, N = %llu columns, bias %llu\n", profile->name,
-               layer_kind_name(profile->kind), (unsigned long long)profile->rows,
-               (unsigned long long)profile->cols, (unsigned long long)profile->bias);
+    char name[NAME_TEXT];
+    buf_format(out, "%s: %s, M = %llu rows, N = %llu columns, bias %llu\n",
+               shown(profile->name, NAME_TEXT - 1, name), layer_kind_name(profile->kind),
+               (unsigned long long)profile->rows, (unsigned long long)profile->cols,
+               (unsigned long long)profile->bias);
     buf_format(out, "K = batch %llu x %llu application%s = %.0f, P = %u, Q = %u\n\n",
                (unsigned long long)plan->book->batch, (unsigned long long)profile->applications,
                profile->applications == 1 ? "" : "s", layer->shape.factor_rows,

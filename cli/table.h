@@ -8,10 +8,11 @@
 extern "C" {
 #endif
 
-enum { TABLE_MAX_COLUMNS = 12 };
+enum { TABLE_MAX_COLUMNS = 12, TABLE_COLUMNS = 100, TABLE_LEAST = 8 };
 
 /* Cells are appended one by one, row by row, the header first; the texts are
- * copied. Memory that is refused is told by table_print() through its buffer. */
+ * copied, cleaned by printable(). Memory that is refused is told by table_print() through its
+ * buffer. */
 struct table {
     struct buf cells; /* texts, each with its NUL */
     size_t columns;
@@ -22,8 +23,9 @@ struct table {
 void table_init(struct table *table, const struct mem *mem, const char *alignments);
 void table_fini(struct table *table);
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Two spaces between columns, no trailing spaces; cells of the first column are
- * cut to `most` bytes. */
+/* Two spaces between columns, no trailing spaces. Cells of the first column are cut
+ * to `most` characters, and further, down to TABLE_LEAST, where a line would be
+ * longer than TABLE_COLUMNS. */
 void table_print(const struct table *table, size_t most, struct buf *out);
 
 #ifdef __cplusplus

@@ -26,6 +26,9 @@
  * ERRORS. Every call returns a tri_status and takes a tri_error to say why; NULL
  * is fine. Calls never exit the program, print, or install signal handlers.
  *
+ * STRUCTS that begin with `size` are started from their _INIT macro, which is a
+ * braced list in C and a function call in C++.
+ *
  * MEMORY. Strings and structs given to a call are copied before it returns.
  * What layers point to (parameters, gradients) is borrowed as each call says. */
 #ifndef TRIDENT_TRIDENT_H
@@ -104,10 +107,21 @@ typedef struct tri_options {
     void (*log)(void *log_ctx, int level, const char *line);
     void *log_ctx;
 } tri_options;
+#ifdef __cplusplus
+inline tri_options tri_options_init(void)
+{
+    tri_options init = {};
+    init.size = sizeof init;
+    init.rank = -1;
+    return init;
+}
+#define TRI_OPTIONS_INIT tri_options_init()
+#else
 #define TRI_OPTIONS_INIT                                                                           \
     {                                                                                              \
         .size = sizeof(tri_options), .rank = -1                                                    \
     }
+#endif
 
 /* Joins the job; waits until all workers and servers are there or timeout_ms has
  * passed. Success: *out is the caller's until tri_close(). Failure: *out is
@@ -141,10 +155,20 @@ typedef struct tri_layer_info {
     float *bias;              /* rows, or NULL. Borrowed until tri_close */
     float *result;            /* TRI_AGGREGATE: where the mean goes, weights then bias */
 } tri_layer_info;
+#ifdef __cplusplus
+inline tri_layer_info tri_layer_info_init(void)
+{
+    tri_layer_info init = {};
+    init.size = sizeof init;
+    return init;
+}
+#define TRI_LAYER_INIT tri_layer_info_init()
+#else
 #define TRI_LAYER_INIT                                                                             \
     {                                                                                              \
         .size = sizeof(tri_layer_info)                                                             \
     }
+#endif
 
 /* Describes the next layer, in the order of the forward pass; *layer is its number,
  * 0, 1, 2, ... Only between tri_open and tri_start. */
@@ -190,12 +214,23 @@ typedef struct tri_update_info {
     uint32_t count;  /* default 1 */
     float lr;        /* learning rate; must be the same on all ranks, bit for bit */
     int params_busy; /* non-zero: the caller goes on reading this layer's parameters (for the
-                        gradient of its input) until it calls tri_sync */
+                        gradient of its input), at most until tri_clock or tri_sync */
 } tri_update_info;
+#ifdef __cplusplus
+inline tri_update_info tri_update_info_init(void)
+{
+    tri_update_info init = {};
+    init.size = sizeof init;
+    init.count = 1;
+    return init;
+}
+#define TRI_UPDATE_INIT tri_update_info_init()
+#else
 #define TRI_UPDATE_INIT                                                                            \
     {                                                                                              \
         .size = sizeof(tri_update_info), .count = 1                                                \
     }
+#endif
 
 /* Hands over a layer's update of this iteration and returns at once. From here to
  * the end of tri_sync(layer) the parameters (in TRI_AGGREGATE: result) belong to the

@@ -6,16 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A cut must not leave half a UTF-8 character for a terminal to choke on. */
-static void cut(char *text, size_t cap)
-{
-    size_t end = cap - 1;
-    while (end > 0 && ((unsigned char)text[end - 1] & 0xC0) == 0x80)
-        end--;
-    if (end > 0 && (unsigned char)text[end - 1] >= 0xC0)
-        end--;
-    text[end] = '\0';
-}
+#include "base/printable.h"
 
 __attribute__((format(printf, 3, 0))) static void put(char *text, size_t cap, const char *format,
                                                       va_list args)
@@ -23,8 +14,8 @@ __attribute__((format(printf, 3, 0))) static void put(char *text, size_t cap, co
     int len = vsnprintf(text, cap, format, args);
     if (len < 0)
         text[0] = '\0';
-    else if ((size_t)len >= cap)
-        cut(text, cap);
+    /* Names in it may come from anywhere and may have been cut, here or before. */
+    printable(text);
 }
 
 __attribute__((format(printf, 3, 0))) static void start(tri_error *err, tri_status status,

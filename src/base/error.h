@@ -3,7 +3,8 @@
  * Every call takes err = NULL for "the caller does not care" and returns the
  * status it was given, so that `return fail(err, TRI_EIO, ...)` reads as one
  * step. fail() starts a new report; the other calls add to it. Texts that do
- * not fit are cut on a character boundary. */
+ * not fit are cut on a character boundary; control characters become '?', so
+ * that names from outside may be put in as they are (base/printable.h). */
 #ifndef TRIDENT_BASE_ERROR_H
 #define TRIDENT_BASE_ERROR_H
 

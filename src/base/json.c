@@ -1,10 +1,13 @@
 /* A pull reader for JSON with positions. */
 #include "base/json.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/utf8.h"
 
 void json_open(struct json *json, const char *name, const char *text, size_t len, tri_error *err)
 {
@@ -41,6 +44,18 @@ void json_refuse(struct json *json, size_t at, const char *format, ...)
     locate(json, at, &line, &column);
     fail(json->err, TRI_EINPUT, "%s", text);
     fail_where(json->err, "%s:%zu:%zu", json->name, line, column);
+}
+
+void json_advise(struct json *json, const char *format, ...)
+{
+    if (json->err == NULL || json->err->next[0] != '\0')
+        return;
+    char text[sizeof json->err->next];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fail_next(json->err, "%s", text);
 }
 
 static int peek(const struct json *json)
@@ -182,24 +197,6 @@ static size_t escape(struct json *json, char out[4])
     return 1;
 }
 
-/* The length of the UTF-8 character at p, 0 if it is not one (overlong forms,
- * surrogates and codes past U+10FFFF are not). */
-static size_t utf8_length(const unsigned char *p, size_t room)
-{
-    if (p[0] < 0x80)
-        return 1;
-    size_t len = p[0] >= 0xC2 && p[0] < 0xE0 ? 2 : (p[0] & 0xF0) == 0xE0 ? 3 : 4;
-    if (p[0] < 0xC2 || p[0] > 0xF4 || room < len)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
-        (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))
-        return 0;
-    return len;
-}
-
 /* One character of a string into out; 0 at the closing quote or on an error. */
 static size_t string_char(struct json *json, char out[4])
 {
@@ -222,7 +219,7 @@ static size_t string_char(struct json *json, char out[4])
         return 0;
     }
     const char *p = json->text + json->pos;
-    size_t len = utf8_length((const unsigned char *)p, json->len - json->pos);
+    size_t len = utf8_length(p, json->len - json->pos);
     if (len == 0) {
         json_refuse(json, json->pos, "byte 0x%02x is not UTF-8", (unsigned)c);
         return 0;
@@ -376,6 +373,25 @@ static void take_exponent(struct json *json, struct number *number)
     number->exponent += sign * exponent;
 }
 
+enum { SUBJECT_TEXT = 120 };
+
+/* "'M' of a layer: ", or nothing when the caller did not name the object. */
+static const char *subject(const struct json *json, char out[SUBJECT_TEXT])
+{
+    out[0] = '\0';
+    if (json->object != NULL)
+        (void)snprintf(out, SUBJECT_TEXT, "'%s' of %s: ", json->key, json->object);
+    return out;
+}
+
+static void refuse_no_number(struct json *json)
+{
+    char wanted[SUBJECT_TEXT] = "a number";
+    if (json->object != NULL)
+        (void)snprintf(wanted, sizeof wanted, "the number '%s' of %s", json->key, json->object);
+    refuse_char(json, wanted);
+}
+
 static struct number take_number(struct json *json)
 {
     struct number number = {.whole = true};
@@ -387,7 +403,7 @@ static struct number take_number(struct json *json)
         c = peek(json);
     }
     if (!is_digit(c)) {
-        refuse_char(json, "a number");
+        refuse_no_number(json);
         return number;
     }
     size_t start = json->pos;
@@ -415,15 +431,18 @@ uint64_t json_count(struct json *json, uint64_t min, uint64_t max)
         return min;
     size_t shown = json->pos - json->value > 40 ? 40 : json->pos - json->value;
     const char *text = json->text + json->value;
+    char about[SUBJECT_TEXT];
     if (!number.whole) {
-        json_refuse(json, json->value, "%.*s is not a whole number", (int)shown, text);
+        json_refuse(json, json->value, "%s%.*s is not a whole number", subject(json, about),
+                    (int)shown, text);
+        json_advise(json, "write it without point or exponent");
         return min;
     }
     bool huge = number.exponent > 0;
     bool negative = number.negative && (huge || number.digits > 0);
     if (negative || huge || number.digits < min || number.digits > max) {
-        json_refuse(json, json->value, "%.*s is not between %llu and %llu", (int)shown, text,
-                    (unsigned long long)min, (unsigned long long)max);
+        json_refuse(json, json->value, "%s%.*s is not between %llu and %llu", subject(json, about),
+                    (int)shown, text, (unsigned long long)min, (unsigned long long)max);
         return min;
     }
     return number.digits;
@@ -449,19 +468,29 @@ static double scale(uint64_t digits, int exponent)
     return exponent < 0 ? value / power : value * power;
 }
 
-double json_number(struct json *json)
+double json_between(struct json *json, double min, double max)
 {
     if (json->status != TRI_OK)
-        return 0;
+        return min;
     struct number number = take_number(json);
     if (json->status != TRI_OK)
-        return 0;
+        return min;
     double value = scale(number.digits, number.exponent);
-    if (!isfinite(value)) {
-        json_refuse(json, json->value, "this number is too large");
-        return 0;
-    }
-    return number.negative ? -value : value;
+    if (number.negative)
+        value = -value;
+    char about[SUBJECT_TEXT];
+    if (!isfinite(value))
+        json_refuse(json, json->value, "%sthis number is too large", subject(json, about));
+    else if (value < min || value > max)
+        json_refuse(json, json->value, "%s%g is not between %g and %g", subject(json, about), value,
+                    min, max);
+    return json->status == TRI_OK ? value : min;
+}
+
+double json_number(struct json *json)
+{
+    double value = json_between(json, -DBL_MAX, DBL_MAX);
+    return json->status == TRI_OK ? value : 0;
 }
 
 static bool take_word(struct json *json, const char *word)
@@ -511,6 +540,8 @@ void json_skip(struct json *json)
 {
     if (json->status != TRI_OK)
         return;
+    const char *object = json->object;
+    json->object = NULL; /* the keys in here are not of the object that was named */
     int c = next(json);
     size_t value = json->pos;
     if (c == '{') {
@@ -524,6 +555,7 @@ void json_skip(struct json *json)
     } else {
         skip_scalar(json, c);
     }
+    json->object = object;
     json->value = value;
 }
 

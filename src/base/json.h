@@ -36,11 +36,13 @@ struct json {
     const char *name; /* of the file, for errors; borrowed */
     const char *text; /* borrowed; need not end in NUL */
     size_t len;
-    size_t pos;        /* of the next byte to read */
-    size_t value;      /* where the value read last begins */
-    size_t key_at;     /* where the key read last begins */
-    tri_error *err;    /* may be NULL */
-    tri_status status; /* TRI_OK until something was refused */
+    size_t pos;         /* of the next byte to read */
+    size_t value;       /* where the value read last begins */
+    size_t key_at;      /* where the key read last begins */
+    const char *object; /* what the object being read is called in errors about the numbers in
+                           it ("a layer"); NULL: they do not say. The caller's to set */
+    tri_error *err;     /* may be NULL */
+    tri_status status;  /* TRI_OK until something was refused */
     unsigned depth;
     bool fresh;                 /* no element of the innermost container was read yet */
     char key[JSON_KEY_MAX + 1]; /* of the last member; a longer key is cut */
@@ -58,6 +60,7 @@ bool json_element(struct json *json);
 /* A whole number in [min, max], written without fraction or exponent. */
 uint64_t json_count(struct json *json, uint64_t min, uint64_t max);
 double json_number(struct json *json);
+double json_between(struct json *json, double min, double max);
 bool json_bool(struct json *json);
 /* Replaces the content of out. Running out of memory there is not an error of the text. */
 void json_string(struct json *json, struct buf *out);
@@ -69,6 +72,8 @@ void json_end(struct json *json);            /* nothing but white space may foll
  * with file, line and column; the first refusal wins. */
 void json_refuse(struct json *json, size_t at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Adds the next step to a refusal that has none yet. */
+void json_advise(struct json *json, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #ifdef __cplusplus
 }

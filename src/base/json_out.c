@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
+#include "base/utf8.h"
+
 void json_out_init(struct json_out *out, struct buf *buf, unsigned wrap)
 {
     *out = (struct json_out){.buf = buf, .wrap = wrap, .fresh = true};
@@ -15,14 +18,17 @@ void json_out_init(struct json_out *out, struct buf *buf, unsigned wrap)
 static void quoted(struct buf *buf, const char *text)
 {
     buf_char(buf, '"');
-    for (const char *p = text; *p != '\0'; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c == '"' || c == '\\')
-            buf_format(buf, "\\%c", c);
-        else if (c < 0x20)
-            buf_format(buf, "\\u%04x", (unsigned)c);
+    size_t room = strlen(text);
+    for (size_t len; room > 0; text += len, room -= len) {
+        len = utf8_length(text, room);
+        uint32_t code = len > 0 ? utf8_code(text, len) : 0xFFFD;
+        len = len > 0 ? len : 1;
+        if (code == '"' || code == '\\')
+            buf_format(buf, "\\%c", (char)code);
+        else if (!printable_code(code) || code == 0xFFFD)
+            buf_format(buf, "\\u%04x", (unsigned)code);
         else
-            buf_char(buf, (char)c);
+            buf_add(buf, text, len);
     }
     buf_char(buf, '"');
 }

@@ -2,7 +2,9 @@
  *
  * The first `wrap` levels of nesting put each member on a line of its own, the
  * rest stays on one line, so that a long list reads as one line per item. Keys
- * are NULL inside arrays. Nesting is the caller's to balance (asserted). */
+ * are NULL inside arrays. Nesting is the caller's to balance (asserted). Characters
+ * that could drive a terminal are written as escapes; bytes that are not UTF-8 as
+ * \ufffd. */
 #ifndef TRIDENT_BASE_JSON_OUT_H
 #define TRIDENT_BASE_JSON_OUT_H
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+
 static const char *const level_names[LOG_LEVEL_COUNT] = {
     [LOG_ERROR] = "error", [LOG_WARN] = "warn",   [LOG_INFO] = "info",
     [LOG_DEBUG] = "debug", [LOG_TRACE] = "trace",
@@ -53,21 +55,6 @@ static void end_in_dots(struct line *line)
     line->len = end + 3;
 }
 
-/* Text may come from a peer or a file name. Left in, a newline would forge a
- * line and an escape sequence would drive the reader's terminal. The second
- * range is U+0080 to U+009F, the control characters beyond ASCII. */
-static void blank_controls(struct line *line)
-{
-    for (size_t i = 0; i < line->len; i++) {
-        unsigned char c = (unsigned char)line->text[i];
-        unsigned char after = (unsigned char)line->text[i + 1];
-        if (c < 0x20 || c == 0x7F)
-            line->text[i] = '?';
-        else if (c == 0xC2 && after >= 0x80 && after <= 0x9F)
-            line->text[i] = line->text[i + 1] = '?';
-    }
-}
-
 void log_init(struct log *log, enum log_level level, log_sink *sink, void *ctx)
 {
     *log = (struct log){.level = level, .sink = sink, .ctx = ctx, .rank = LOG_NO_RANK};
@@ -91,7 +78,9 @@ void log_line(const struct log *log, enum log_level level, const char *format, .
     va_end(args);
     if (line.cut)
         end_in_dots(&line);
-    blank_controls(&line);
+    /* Text may come from a peer or a file name: a newline would forge a line, an
+     * escape sequence drive the reader's terminal. */
+    printable(line.text);
     log->sink(log->ctx, level, line.text);
     errno = kept;
 }

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "mod/consistency.h"
+#include "mod/optim.h"
 #include "mod/placement.h"
 #include "mod/scheme.h"
 
@@ -18,6 +20,33 @@ static const tri_placement_ops *const placements[] = {
     &placement_hash,   &placement_uniform, &placement_round_robin,
     &placement_greedy, &placement_lpt,     &placement_tensor,
 };
+
+extern const tri_consistency_ops consistency_bsp;
+static const tri_consistency_ops *const consistencies[] = {&consistency_bsp};
+
+extern const tri_optimizer_ops optim_sgd, optim_momentum, optim_nesterov, optim_adagrad, optim_adam;
+static const tri_optimizer_ops *const optims[] = {
+    &optim_sgd, &optim_momentum, &optim_nesterov, &optim_adagrad, &optim_adam,
+};
+
+const tri_consistency_ops *consistency_at(size_t i)
+{
+    return i < sizeof consistencies / sizeof consistencies[0] ? consistencies[i] : NULL;
+}
+
+const tri_consistency_ops *consistency_find(const char *name)
+{
+    const tri_consistency_ops *ops;
+    for (size_t i = 0; (ops = consistency_at(i)) != NULL; i++)
+        if (names_equal(ops->name, name))
+            return ops;
+    return NULL;
+}
+
+const tri_optimizer_ops *optim_at(size_t i)
+{
+    return i < sizeof optims / sizeof optims[0] ? optims[i] : NULL;
+}
 
 const tri_scheme_ops *scheme_at(size_t i)
 {

@@ -12,7 +12,7 @@
 static tri_status read_all(int fd, const char *path, size_t max_bytes, struct buf *out,
                            tri_error *err)
 {
-    char block[65536];
+    char block[8192];
     size_t total = 0;
     for (;;) {
         ssize_t got = read(fd, block, sizeof block);

@@ -27,6 +27,7 @@ struct book {
     uint32_t workers;              /* P, at least 1 */
     uint32_t servers;              /* Q, at least 1 */
     uint32_t colocated;            /* at most min(workers, servers) */
+    bool servers_follow; /* one server a worker, whatever their number: for plan_leaves() */
     const uint32_t *home;
     uint64_t batch; /* samples per worker */
     double bits_s;  /* link rate of a node, each way */
@@ -36,6 +37,8 @@ struct book {
     enum plan_rule rule;
     uint32_t schemes;             /* bit i: scheme_at(i) may be chosen */
     const tri_scheme_ops *forced; /* for every layer; NULL: choose */
+    /* [profile->count] for single layers, before forced; NULL, or NULL in it: as the rest */
+    const tri_scheme_ops *const *forced_for;
     const tri_placement_ops *placement;
     uint64_t chunk_bytes;  /* 0: plan_chunk_bytes() */
     uint64_t server_bytes; /* room for landing buffers on a server; 0: no limit */

@@ -84,15 +84,27 @@ static void cut(const struct plan *plan, const struct plan_layer *layer, struct 
     }
 }
 
+/* Notes where the pieces from `from` on begin and end. */
+static void note(const struct plan *plan, uint32_t layer, size_t from, const struct pieces *pieces)
+{
+    uint64_t first = 0;
+    for (size_t i = from; i < pieces->count; i++) {
+        uint64_t floats = pieces->bytes[i] / 4;
+        plan->piece[i] = (struct plan_piece){.layer = layer, .first = first, .floats = floats};
+        first += floats;
+    }
+}
+
 static void cut_all(const struct plan *plan, struct pieces *pieces)
 {
     double servers = plan->book->servers;
     for (size_t i = 0; i < plan->count; i++) {
-        const struct plan_layer *layer = &plan->layers[i];
+        struct plan_layer *layer = &plan->layers[i];
+        size_t first = layer->first_piece = pieces->count;
         if (layer->pieces == 0)
             continue;
-        size_t first = pieces->count;
         cut(plan, layer, pieces);
+        note(plan, (uint32_t)i, first, pieces);
         /* A scheme prices a layer spread over all servers, or whole on one. */
         double buffers = layer->costs[layer->scheme].cost.server_buffer_bytes;
         if (scheme_at(layer->scheme)->home == TRI_HOME_PIECES)
@@ -103,15 +115,21 @@ static void cut_all(const struct plan *plan, struct pieces *pieces)
     }
 }
 
-/* Standard deviation over mean of the servers' loads. */
-static double variation(const uint64_t *load, size_t servers)
+/* How uneven the servers' loads are: standard deviation and most, each over the mean. */
+static void measure(struct plan *plan)
 {
-    double mean = 0, square = 0;
-    for (size_t i = 0; i < servers; i++)
-        mean += (double)load[i] / (double)servers;
-    for (size_t i = 0; i < servers; i++)
-        square += ((double)load[i] - mean) * ((double)load[i] - mean) / (double)servers;
-    return mean > 0 ? sqrt(square) / mean : 0;
+    size_t servers = plan->book->servers;
+    double mean = 0, square = 0, most = 0;
+    for (size_t i = 0; i < servers; i++) {
+        mean += (double)plan->server_bytes[i] / (double)servers;
+        most = fmax(most, (double)plan->server_bytes[i]);
+    }
+    for (size_t i = 0; i < servers; i++) {
+        double off = (double)plan->server_bytes[i] - mean;
+        square += off * off / (double)servers;
+    }
+    plan->cv = mean > 0 ? sqrt(square) / mean : 0;
+    plan->fullest_over_mean = mean > 0 ? most / mean : 0;
 }
 
 static void fullest(struct plan *plan, const struct pieces *pieces, double *room)
@@ -119,7 +137,7 @@ static void fullest(struct plan *plan, const struct pieces *pieces, double *room
     for (size_t i = 0; i < pieces->count; i++)
         room[pieces->owner[i]] += pieces->landing[i];
     for (size_t s = 0; s < plan->book->servers; s++)
-        plan->server_buffer_bytes = fmax(plan->server_buffer_bytes, ceil(room[s]));
+        plan->server_buffer_bytes = fmax(plan->server_buffer_bytes, round(room[s]));
 }
 
 static tri_status deal(struct plan *plan, struct pieces *pieces, tri_error *err)
@@ -136,7 +154,9 @@ static tri_status deal(struct plan *plan, struct pieces *pieces, tri_error *err)
         .heap = pieces->heap,
     };
     book->placement->deal(&deal);
-    plan->cv = variation(plan->server_bytes, book->servers);
+    for (size_t i = 0; i < pieces->count; i++)
+        plan->piece[i].server = pieces->owner[i];
+    measure(plan);
     double *room = mem_array(plan->mem, book->servers, sizeof *room);
     if (room == NULL)
         return fail_nomem(err, "the placement");
@@ -155,9 +175,10 @@ tri_status place(struct plan *plan, tri_error *err)
         .order = mem_array(plan->mem, n, sizeof *pieces.order),
         .heap = mem_array(plan->mem, plan->book->servers, sizeof *pieces.heap),
     };
+    plan->piece = mem_array(plan->mem, n, sizeof *plan->piece);
     tri_status status;
     if (pieces.bytes == NULL || pieces.landing == NULL || pieces.owner == NULL ||
-        pieces.order == NULL || pieces.heap == NULL)
+        pieces.order == NULL || pieces.heap == NULL || plan->piece == NULL)
         status = fail_nomem(err, "the placement");
     else
         status = deal(plan, &pieces, err);

@@ -12,7 +12,8 @@ extern "C" {
 uint64_t place_pieces(const struct book *book, const struct profile_layer *layer,
                       uint64_t chunk_bytes);
 
-/* Fills server_bytes, cv and server_buffer_bytes of a plan whose layers are chosen. */
+/* Fills pieces, server_bytes, what is said of them, and server_buffer_bytes of a plan whose layers
+ * are chosen. */
 tri_status place(struct plan *plan, tri_error *err);
 
 #ifdef __cplusplus

@@ -2,8 +2,10 @@
 #include "plan/plan.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "plan/place.h"
+#include "plan/traffic.h"
 
 uint64_t plan_chunk_bytes(double bits_s, double latency_s)
 {
@@ -12,6 +14,11 @@ uint64_t plan_chunk_bytes(double bits_s, double latency_s)
         return 1 << 21;
     double power = round(log2(wanted));
     return (uint64_t)1 << (int)fmax(16, fmin(24, power));
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
 }
 
 static tri_scheme_cluster cluster_of(const struct book *book)
@@ -95,27 +102,52 @@ size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_
     return best;
 }
 
+/* The book with another number of workers and all that goes with it. */
+static void resize(struct book *book, const struct book *from, uint32_t workers)
+{
+    uint32_t most = least(from->workers, from->servers);
+    book->workers = workers;
+    book->servers = from->servers_follow ? workers : from->servers;
+    uint32_t room = least(book->workers, book->servers);
+    book->colocated = from->colocated == most ? room : least(from->colocated, room);
+    book->grid_rows = book->grid_cols = 0; /* a grid asked for fits one number of workers only */
+}
+
+/* What the layer would take with that many workers; SCHEME_MAX: nothing fits. */
+static size_t choice_at(const struct plan *plan, const struct plan_layer *layer, uint32_t workers)
+{
+    struct book book = *plan->book;
+    resize(&book, plan->book, workers);
+    tri_scheme_cluster cluster = cluster_of(&book);
+    tri_scheme_layer shape = layer->shape;
+    shape.pieces = (double)place_pieces(&book, layer->profile, (uint64_t)cluster.chunk_bytes);
+    struct plan_cost costs[SCHEME_MAX];
+    for (size_t i = 0; scheme_at(i) != NULL; i++)
+        costs[i] = plan_price(&book, &cluster, &shape, i);
+    return plan_choose(&book, costs);
+}
+
 uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,
                      size_t *scheme)
 {
-    struct book book = *plan->book;
-    bool together = book.servers == book.workers, shared = book.colocated == book.workers;
-    book.grid_rows = book.grid_cols = 0; /* a grid asked for fits one number of workers only */
-    for (uint32_t p = book.workers + 1; p <= most; p++) {
-        book.workers = p;
-        if (together)
-            book.servers = p;
-        if (shared)
-            book.colocated = p;
-        tri_scheme_cluster cluster = cluster_of(&book);
-        tri_scheme_layer shape = layer->shape;
-        shape.pieces = (double)place_pieces(&book, layer->profile, (uint64_t)cluster.chunk_bytes);
-        struct plan_cost costs[SCHEME_MAX];
-        for (size_t i = 0; scheme_at(i) != NULL; i++)
-            costs[i] = plan_price(&book, &cluster, &shape, i);
-        *scheme = plan_choose(&book, costs);
-        if (*scheme != layer->scheme && *scheme != SCHEME_MAX)
+    for (uint32_t p = plan->book->workers + 1; p <= most; p++) {
+        size_t other = choice_at(plan, layer, p);
+        if (other != layer->scheme && other != SCHEME_MAX) {
+            *scheme = other;
             return p;
+        }
+    }
+    return 0;
+}
+
+uint32_t plan_came(const struct plan *plan, const struct plan_layer *layer, size_t *scheme)
+{
+    for (uint32_t p = plan->book->workers - 1; p >= 2; p--) {
+        size_t other = choice_at(plan, layer, p);
+        if (other != layer->scheme && other != SCHEME_MAX) {
+            *scheme = other;
+            return p;
+        }
     }
     return 0;
 }
@@ -139,7 +171,35 @@ static tri_status fail_no_scheme(const struct book *book, const struct plan_laye
                  book->rule == PLAN_BYTES ? "rule 'bytes' knows ps and sfb only"
                                           : "the list of schemes is too short");
     }
-    fail_next(err, "allow several schemes, for example --schemes ps,sfb");
+    if (book->forced != NULL)
+        fail_next(err, "drop --scheme, or use --schemes ps,%s",
+                  strcmp(book->forced->name, "ps") == 0 ? "sfb" : book->forced->name);
+    else
+        fail_next(err, "allow several schemes, for example --schemes ps,sfb");
+    return TRI_EINPUT;
+}
+
+static tri_status fail_too_many(const struct plan *plan, tri_error *err)
+{
+    const struct book *book = plan->book;
+    unsigned long long most = PLAN_MAX_PIECES;
+    switch (book->placement->cut) {
+    case TRI_CUT_CHUNKS:
+        fail(err, TRI_EINPUT, "chunks of %.0f bytes cut the model into more than %llu pieces",
+             plan->cluster.chunk_bytes, most);
+        fail_next(err, "take larger chunks, for example --chunk 2MB");
+        break;
+    case TRI_CUT_EVENLY:
+        fail(err, TRI_EINPUT, "placement '%s' cuts the model into more than %llu pieces",
+             book->placement->name, most);
+        fail_why(err, "it splits every tensor over all of the %u servers", (unsigned)book->servers);
+        fail_next(err, "take fewer --servers or --placement hash");
+        break;
+    case TRI_CUT_TENSORS:
+    case TRI_CUT_LAYERS: /* not with the layers that a profile may have */
+        fail(err, TRI_EINPUT, "the model has more than %llu pieces", most);
+        break;
+    }
     return TRI_EINPUT;
 }
 
@@ -151,22 +211,23 @@ static tri_status plan_one(struct plan *plan, struct plan_layer *layer, tri_erro
     layer->shape.pieces = (double)pieces;
     for (size_t i = 0; scheme_at(i) != NULL; i++)
         layer->costs[i] = plan_price(book, &plan->cluster, &layer->shape, i);
-    layer->scheme = plan_choose(book, layer->costs);
+    struct book own = *book; /* with what was asked for this layer alone */
+    size_t number = (size_t)(layer->profile - book->profile->layers);
+    if (book->forced_for != NULL && book->forced_for[number] != NULL)
+        own.forced = book->forced_for[number];
+    layer->scheme = plan_choose(&own, layer->costs);
     if (layer->scheme == SCHEME_MAX)
-        return fail_no_scheme(book, layer, err);
+        return fail_no_scheme(&own, layer, err);
     tri_scheme_home home = scheme_at(layer->scheme)->home;
     layer->pieces = home == TRI_HOME_PIECES ? pieces : home == TRI_HOME_WHOLE ? 1 : 0;
     plan->pieces += layer->pieces;
-    if (plan->pieces > PLAN_MAX_PIECES) {
-        fail(err, TRI_EINPUT, "chunks of %.0f bytes cut the model into more than %llu pieces",
-             plan->cluster.chunk_bytes, (unsigned long long)PLAN_MAX_PIECES);
-        fail_next(err, "take larger chunks, for example --chunk 2MB");
-        return TRI_EINPUT;
-    }
+    if (plan->pieces > PLAN_MAX_PIECES)
+        return fail_too_many(plan, err);
     const struct plan_cost *chosen = &layer->costs[layer->scheme];
     plan->send_bytes += chosen->cost.send_bytes;
     plan->recv_bytes += chosen->cost.recv_bytes;
     plan->comm_s += chosen->time_s;
+    plan->even_bytes += fmax(chosen->cost.send_bytes, chosen->cost.recv_bytes);
     plan->worker_buffer_bytes += chosen->cost.worker_buffer_bytes;
     return TRI_OK;
 }
@@ -231,6 +292,8 @@ static tri_status fill(struct plan *plan, tri_error *err)
     }
     plan->compute_s = compute_s(book);
     tri_status status = place(plan, err);
+    if (status == TRI_OK)
+        status = traffic(plan, err);
     return status == TRI_OK ? check_memory(plan, err) : status;
 }
 
@@ -265,5 +328,6 @@ void plan_free(struct plan *plan)
         return;
     mem_free(plan->mem, plan->layers);
     mem_free(plan->mem, plan->server_bytes);
+    mem_free(plan->mem, plan->piece);
     mem_free(plan->mem, plan);
 }

@@ -19,12 +19,20 @@ struct plan_cost {
     double time_s;
 };
 
+/* A run of a layer's parameters (weights row by row, then the bias) that one server owns. */
+struct plan_piece {
+    uint32_t layer; /* of the plan */
+    uint32_t server;
+    uint64_t first, floats;
+};
+
 /* A layer that has parameters of its own. */
 struct plan_layer {
     const struct profile_layer *profile;
     tri_scheme_layer shape;
-    size_t scheme;   /* index of the chosen one, for scheme_at() and costs */
-    uint64_t pieces; /* on servers; 0 when it lives on the workers */
+    size_t scheme;      /* index of the chosen one, for scheme_at() and costs */
+    uint64_t pieces;    /* on servers; 0 when it lives on the workers */
+    size_t first_piece; /* in the plan's list */
     struct plan_cost costs[SCHEME_MAX];
 };
 
@@ -34,19 +42,27 @@ struct plan {
     tri_scheme_cluster cluster;
     struct plan_layer *layers;
     size_t count;
-    /* sums over the layers, of the chosen schemes */
+    /* sums over the layers, of the chosen schemes, parameters spread evenly over the servers */
     double send_bytes, recv_bytes, comm_s;
-    double compute_s; /* of one iteration on one worker; NaN when the profile cannot tell */
+    double even_bytes; /* of the busier direction, layer by layer */
+    /* what the placement makes of it: the node that moves most in one direction */
+    double busiest_send_bytes, busiest_recv_bytes;
+    double busiest_s;        /* comm_s, with its transfers in place of the even ones */
+    uint32_t busiest_server; /* that runs there; PLAN_NO_SERVER if none does */
+    double compute_s;        /* of one iteration on one worker; NaN when the profile cannot tell */
     double server_buffer_bytes; /* the fullest server */
     double worker_buffer_bytes;
     /* what the placement did */
-    uint64_t *server_bytes; /* [servers] parameters owned */
-    uint64_t pieces;        /* of all layers */
-    double cv;              /* coefficient of variation of server_bytes; 0 when all are empty */
+    uint64_t *server_bytes;   /* [servers] parameters owned */
+    struct plan_piece *piece; /* [pieces] in layer order */
+    uint64_t pieces;          /* of all layers */
+    double cv;                /* coefficient of variation of server_bytes; 0 when all are empty */
+    double fullest_over_mean; /* of server_bytes; 0 when all are empty */
 };
 
 /* Pieces a plan may have; a chunk size that makes more is refused. */
 #define PLAN_MAX_PIECES ((uint64_t)1 << 26)
+#define PLAN_NO_SERVER  UINT32_MAX
 
 /* On success *out belongs to the caller until plan_free(); the book must outlive it.
  * TRI_EINPUT when the book asks for what cannot be: a scheme that no layer of a
@@ -67,10 +83,17 @@ struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *c
 size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX]);
 
 /* The first number of workers above the book's at which this layer would leave
- * its scheme, servers growing along where they were as many as the workers; 0 if
- * it does not up to `most`. *scheme is what it would change to. */
+ * its scheme, servers growing along if the book says so; 0, and *scheme is left
+ * alone, if it does not up to `most`. *scheme is what it would change to. */
 uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,
                      size_t *scheme);
+
+/* The other way: the last number of workers below the book's at which this layer
+ * would take another scheme, *scheme; 0 if it would not from 2 workers on. */
+uint32_t plan_came(const struct plan *plan, const struct plan_layer *layer, size_t *scheme);
+
+/* The node that server s runs on: a worker's or, from book->workers on, one of its own. */
+uint32_t plan_node(const struct book *book, uint32_t s);
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ struct reader {
     size_t cap;      /* of profile->layers */
     size_t *name_at; /* [layers] where each name stands */
     size_t name_cap;
+    size_t rate_at; /* where the measurement stands that the rate follows from */
     bool nomem;
 };
 
@@ -40,9 +41,9 @@ static void refuse_key(struct reader *reader, const struct key *keys, const char
     char near[NAMES_TEXT];
     json_refuse(json, json->key_at, "unknown key '%s' in %s", json->key, what);
     if (names_suggest(json->key, key_candidate, keys, near))
-        fail_next(json->err, "did you mean %s?", near);
+        json_advise(json, "did you mean %s?", near);
     else
-        fail_next(json->err, "remove it, or begin its name with '_' to keep it as a remark");
+        json_advise(json, "remove it, or begin its name with '_' to keep it as a remark");
 }
 
 /* Reads one object by its table of keys (ended by a NULL name, at most 64). */
@@ -50,8 +51,10 @@ static void read_object(struct reader *reader, const struct key *keys, const cha
                         void *target)
 {
     struct json *json = &reader->json;
+    const char *around = json->object;
     uint64_t seen = 0;
     json_object(json);
+    json->object = what;
     size_t start = json->value;
     while (json_member(json)) {
         size_t i = 0;
@@ -63,17 +66,22 @@ static void read_object(struct reader *reader, const struct key *keys, const cha
             json_skip(json);
             continue;
         }
-        if (seen >> i & 1)
+        if (seen >> i & 1) {
             json_refuse(json, json->key_at, "key '%s' stands twice in %s", json->key, what);
+            json_advise(json, "remove one of the two");
+        }
         seen |= UINT64_C(1) << i;
         if (keys[i].read != NULL)
             keys[i].read(reader, target);
         else
             json_skip(json);
     }
-    for (size_t i = 0; keys[i].name != NULL; i++)
-        if (keys[i].required && !(seen >> i & 1))
+    json->object = around;
+    for (size_t i = 0; keys[i].name != NULL && json->status == TRI_OK; i++)
+        if (keys[i].required && !(seen >> i & 1)) {
             json_refuse(json, start, "%s has no '%s'", what, keys[i].name);
+            json_advise(json, "add it; docs/profile.md in the source tree says what it means");
+        }
 }
 
 /* Reads a string into the scratch buffer; false when there is none to look at. */
@@ -95,6 +103,15 @@ static void read_text(struct reader *reader, char **out)
     *out = text;
 }
 
+/* As read_text, for what people may have written otherwise: that is left out. */
+static void read_remark(struct reader *reader, char **out)
+{
+    if (json_is(&reader->json, '"'))
+        read_text(reader, out);
+    else
+        json_skip(&reader->json);
+}
+
 /* ---- one layer ---- */
 
 static void layer_name(struct reader *reader, void *target)
@@ -102,13 +119,22 @@ static void layer_name(struct reader *reader, void *target)
     struct profile_layer *layer = target;
     read_text(reader, &layer->name);
     reader->name_at[reader->profile->count] = reader->json.value;
-    if (layer->name != NULL && layer->name[0] == '\0')
+    if (layer->name != NULL && layer->name[0] == '\0') {
         json_refuse(&reader->json, reader->json.value, "a layer's name must not be empty");
+        json_advise(&reader->json, "give it a name of its own: options and plans refer to it");
+    }
+}
+
+static const char *kind_candidate(const void *ctx, size_t i)
+{
+    (void)ctx;
+    return i < LAYER_KINDS ? layer_kind_name((tri_kind)i) : NULL;
 }
 
 static void layer_type(struct reader *reader, void *target)
 {
     struct profile_layer *layer = target;
+    char near[NAMES_TEXT];
     if (!read_scratch(reader))
         return;
     for (int kind = 0; kind < LAYER_KINDS; kind++)
@@ -119,6 +145,10 @@ static void layer_type(struct reader *reader, void *target)
     json_refuse(&reader->json, reader->json.value,
                 "unknown layer type '%.40s': FC, CONV, EMBED, NORM and OTHER are known",
                 buf_string(&reader->text));
+    if (names_suggest(buf_string(&reader->text), kind_candidate, NULL, near))
+        json_advise(&reader->json, "did you mean %s?", near);
+    else
+        json_advise(&reader->json, "take FC for a plain matrix product, OTHER for what fits none");
 }
 
 static void layer_tied(struct reader *reader, void *target)
@@ -138,18 +168,10 @@ LAYER_COUNT(params, 0, PROFILE_MAX_PARAMS)
 LAYER_COUNT(applications, 1, PROFILE_MAX_SIDE)
 LAYER_COUNT(sparse_rows, 0, PROFILE_MAX_SIDE)
 
-static double at_least_zero(struct reader *reader, double most)
-{
-    double value = json_number(&reader->json);
-    if (value < 0 || value > most)
-        json_refuse(&reader->json, reader->json.value, "%g is not between 0 and %g", value, most);
-    return value;
-}
-
 #define LAYER_NUMBER(field, most)                                                                  \
     static void layer_##field(struct reader *reader, void *target)                                 \
     {                                                                                              \
-        ((struct profile_layer *)target)->field = at_least_zero(reader, most);                     \
+        ((struct profile_layer *)target)->field = json_between(&reader->json, 0, most);            \
     }
 LAYER_NUMBER(fwd_flops, 1e18)
 LAYER_NUMBER(bwd_flops, 1e18)
@@ -192,18 +214,20 @@ static void check_layer(struct reader *reader, struct profile_layer *layer, size
     if (params > PROFILE_MAX_PARAMS) {
         json_refuse(json, at, "layer '%.60s' has %llu x %llu parameters, more than 2^48", name,
                     (unsigned long long)layer->rows, (unsigned long long)layer->cols);
+        json_advise(json, "check M (outputs) and N (inputs) of its weight matrix");
         return;
     }
     bool shapeless = layer->rows == 0 || layer->cols == 0;
     if (shapeless && (layer->kind != TRI_OTHER || params > 0 || given > 0)) {
         json_refuse(json, at, "layer '%.60s' has no shape: M is %llu and N is %llu", name,
                     (unsigned long long)layer->rows, (unsigned long long)layer->cols);
-        fail_next(json->err, "give M (outputs) and N (inputs) of its weight matrix");
+        json_advise(json, "give M (outputs) and N (inputs) of its weight matrix");
         return;
     }
     if (layer->bias != 0 && layer->bias != layer->rows) {
         json_refuse(json, at, "layer '%.60s' has a bias of %llu; it must be 0 or M, which is %llu",
                     name, (unsigned long long)layer->bias, (unsigned long long)layer->rows);
+        json_advise(json, "bias counts values, one per output: give 0 or M");
         return;
     }
     if (layer->tied_to != NULL)
@@ -211,6 +235,7 @@ static void check_layer(struct reader *reader, struct profile_layer *layer, size
     if (has_params && given != params) {
         json_refuse(json, at, "layer '%.60s' says params %llu, but M x N + bias is %llu", name,
                     (unsigned long long)given, (unsigned long long)params);
+        json_advise(json, "correct M, N or bias, or leave params out: it only serves as a check");
         return;
     }
     layer->params = params;
@@ -222,6 +247,7 @@ static void read_layer(struct reader *reader)
     struct json *json = &reader->json;
     if (profile->count == PROFILE_MAX_LAYERS) {
         json_refuse(json, json->pos, "more than %zu layers", PROFILE_MAX_LAYERS);
+        json_advise(json, "join layers that always travel together");
         return;
     }
     void *layers = profile->layers, *name_at = reader->name_at;
@@ -250,6 +276,7 @@ static void read_layer(struct reader *reader)
     if (profile->params > PROFILE_MAX_PARAMS - layer->params) {
         json_refuse(json, at, "the layers up to '%.60s' have more than 2^48 parameters",
                     layer->name);
+        json_advise(json, "check M and N of the layers up to there");
         return;
     }
     profile->params += layer->params;
@@ -267,15 +294,17 @@ static void top_format(struct reader *reader, void *target)
         return;
     json_refuse(json, json->value, "format '%.40s' is not known; this version reads '%s'",
                 buf_string(&reader->text), format_name);
-    fail_next(json->err, "convert the profile, or use a version of trident that reads it");
+    json_advise(json, "convert the profile, or use a version of trident that reads it");
 }
 
 static void top_name(struct reader *reader, void *target)
 {
     struct profile *profile = target;
     read_text(reader, &profile->name);
-    if (profile->name != NULL && profile->name[0] == '\0')
+    if (profile->name != NULL && profile->name[0] == '\0') {
         json_refuse(&reader->json, reader->json.value, "a model's name must not be empty");
+        json_advise(&reader->json, "give the name that plans should show");
+    }
 }
 
 static void top_title(struct reader *reader, void *target)
@@ -287,9 +316,11 @@ static void top_dtype(struct reader *reader, void *target)
 {
     (void)target;
     uint64_t bytes = json_count(&reader->json, 1, 64);
-    if (bytes != 4)
-        json_refuse(&reader->json, reader->json.value,
-                    "dtype_bytes is %llu; only 4 (fp32) is supported", (unsigned long long)bytes);
+    if (bytes == 4 || reader->json.status != TRI_OK)
+        return;
+    json_refuse(&reader->json, reader->json.value,
+                "dtype_bytes is %llu; only 4 (fp32) is supported", (unsigned long long)bytes);
+    json_advise(&reader->json, "give 4, or leave it out");
 }
 
 static void top_batch(struct reader *reader, void *target)
@@ -304,13 +335,16 @@ static void top_layers(struct reader *reader, void *target)
     size_t at = reader->json.value;
     while (!reader->nomem && json_element(&reader->json))
         read_layer(reader);
-    if (reader->profile->with_params == 0 && !reader->nomem)
-        json_refuse(&reader->json, at, "no layer has parameters: there is nothing to synchronise");
+    if (reader->profile->with_params > 0 || reader->nomem || reader->json.status != TRI_OK)
+        return;
+    json_refuse(&reader->json, at, "no layer has parameters: there is nothing to synchronise");
+    json_advise(&reader->json, "give at least one layer with M and N");
 }
 
 static void measured_iteration(struct reader *reader, void *target)
 {
-    ((struct profile *)target)->iteration_s = at_least_zero(reader, 1e9);
+    ((struct profile *)target)->iteration_s = json_between(&reader->json, 0, 1e9);
+    reader->rate_at = reader->json.value;
 }
 
 static void measured_batch(struct reader *reader, void *target)
@@ -319,14 +353,29 @@ static void measured_batch(struct reader *reader, void *target)
         (double)json_count(&reader->json, 1, PROFILE_MAX_SIDE);
 }
 
+static void measured_source(struct reader *reader, void *target)
+{
+    read_remark(reader, &((struct profile *)target)->source);
+}
+
+static void measured_where(struct reader *reader, void *target)
+{
+    read_remark(reader, &((struct profile *)target)->where);
+}
+
+static void measured_device(struct reader *reader, void *target)
+{
+    read_remark(reader, &((struct profile *)target)->device);
+}
+
 static const struct key measured_keys[] = {
     {"iteration_s", measured_iteration, true},
     {"batch", measured_batch, true},
     {"samples_per_s", NULL, false},
-    {"source", NULL, false},
-    {"where", NULL, false},
+    {"source", measured_source, false},
+    {"where", measured_where, false},
     {"engine", NULL, false},
-    {"device", NULL, false},
+    {"device", measured_device, false},
     {"note", NULL, false},
     {NULL, NULL, false},
 };
@@ -343,7 +392,12 @@ static void compute_estimated(struct reader *reader, void *target)
 
 static void compute_gflops(struct reader *reader, void *target)
 {
-    ((struct profile *)target)->flops_s = 1e9 * at_least_zero(reader, 1e12);
+    struct json *json = &reader->json;
+    double gflops = json_between(json, PROFILE_MIN_FLOPS_S / 1e9, PROFILE_MAX_FLOPS_S / 1e9);
+    if (json->status != TRI_OK)
+        json_advise(json, "give the sustained rate of one node in GFLOP/s, or leave it out");
+    else
+        ((struct profile *)target)->flops_s = 1e9 * gflops;
 }
 
 static const struct key compute_keys[] = {
@@ -426,14 +480,17 @@ static void resolve_tie(struct reader *reader, const size_t *sorted, size_t i)
         json_refuse(&reader->json, reader->name_at[i],
                     "layer '%.60s' is tied to '%.60s', which is not a layer with parameters",
                     layer->name, layer->tied_to);
+        json_advise(&reader->json, "name the layer whose weights it uses, or leave tied_to out");
         return;
     }
     bool same = layer->rows == owner->rows && layer->cols == owner->cols;
     bool turned = layer->rows == owner->cols && layer->cols == owner->rows;
-    if (!same && !turned)
+    if (!same && !turned) {
         json_refuse(&reader->json, reader->name_at[i],
                     "layer '%.60s' is tied to '%.60s' but has another shape", layer->name,
                     owner->name);
+        json_advise(&reader->json, "give it M and N of that layer, as they are or swapped");
+    }
     owner->dense = true;
     owner->applications += layer->applications;
 }
@@ -451,13 +508,47 @@ static void check_names(struct reader *reader)
         sorted[i] = i;
     qsort_r(sorted, profile->count, sizeof *sorted, by_name, profile->layers);
     for (size_t i = 1; i < profile->count; i++)
-        if (name_order(profile->layers[sorted[i]].name, profile->layers[sorted[i - 1]].name) == 0)
+        if (name_order(profile->layers[sorted[i]].name, profile->layers[sorted[i - 1]].name) == 0) {
             json_refuse(&reader->json, reader->name_at[sorted[i]], "two layers are called '%.60s'",
                         profile->layers[sorted[i]].name);
+            json_advise(&reader->json, "rename one of them ('-' and '_' count as the same)");
+        }
     for (size_t i = 0; i < profile->count; i++)
         if (profile->layers[i].tied_to != NULL)
             resolve_tie(reader, sorted, i);
     mem_free(profile->mem, sorted);
+}
+
+/* The measured rate, for a profile that gives a time but no rate. */
+static void derive_rate(struct reader *reader)
+{
+    struct profile *profile = reader->profile;
+    if (profile->flops_s > 0 || !(profile->iteration_s > 0) || !(profile->flops > 0))
+        return;
+    double rate = profile->flops * profile->compute_batch / profile->iteration_s;
+    if (rate >= PROFILE_MIN_FLOPS_S && rate <= PROFILE_MAX_FLOPS_S) {
+        profile->flops_s = rate;
+        return;
+    }
+    json_refuse(&reader->json, reader->rate_at,
+                "iteration_s, batch and the layers' flops come to %g flop/s, which is not between "
+                "%g and %g",
+                rate, PROFILE_MIN_FLOPS_S, PROFILE_MAX_FLOPS_S);
+    json_advise(&reader->json, "iteration_s is in seconds for the whole batch, fwd_flops and "
+                               "bwd_flops are per sample");
+}
+
+/* Editors put it there unseen, and the finger would point at nothing. */
+static void refuse_byte_order_mark(struct json *json)
+{
+    if (json->len >= 3 && memcmp(json->text, "\xEF\xBB\xBF", 3) == 0) {
+        json_refuse(json, 0, "the file begins with a byte order mark");
+        json_advise(json, "save it as UTF-8 without one");
+    } else if (json->len >= 2 &&
+               (memcmp(json->text, "\xFF\xFE", 2) == 0 || memcmp(json->text, "\xFE\xFF", 2) == 0)) {
+        json_refuse(json, 0, "the file is UTF-16");
+        json_advise(json, "save it as UTF-8 without a byte order mark");
+    }
 }
 
 tri_status profile_read(const char *file, const char *text, size_t len, const struct mem *mem,
@@ -469,6 +560,7 @@ tri_status profile_read(const char *file, const char *text, size_t len, const st
     reader.profile->mem = mem;
     buf_init(&reader.text, mem);
     json_open(&reader.json, file, text, len, err);
+    refuse_byte_order_mark(&reader.json);
     read_object(&reader, top_keys, "the profile", reader.profile);
     json_end(&reader.json);
     if (reader.profile->title == NULL && !reader.nomem) {
@@ -477,9 +569,11 @@ tri_status profile_read(const char *file, const char *text, size_t len, const st
     }
     if (reader.json.status == TRI_OK && !reader.nomem)
         check_names(&reader);
-    struct profile *profile = reader.profile;
-    if (profile->flops_s == 0 && profile->iteration_s > 0)
-        profile->flops_s = profile->flops * profile->compute_batch / profile->iteration_s;
+    if (reader.json.status == TRI_OK && !reader.nomem)
+        derive_rate(&reader);
+    if (reader.json.status != TRI_OK)
+        json_advise(&reader.json,
+                    "mend the file there; docs/profile.md in the source tree describes the format");
     buf_fini(&reader.text);
     mem_free(mem, reader.name_at);
 
@@ -504,6 +598,9 @@ void profile_free(struct profile *profile)
     mem_free(profile->mem, profile->layers);
     mem_free(profile->mem, profile->name);
     mem_free(profile->mem, profile->title);
+    mem_free(profile->mem, profile->device);
+    mem_free(profile->mem, profile->source);
+    mem_free(profile->mem, profile->where);
     mem_free(profile->mem, profile);
 }
 

@@ -44,13 +44,17 @@ struct profile {
     double flops_s;         /* the measured rate; 0 when not given */
     double iteration_s;     /* measured, at compute_batch samples; 0 when not given */
     double compute_batch;
-    bool estimated; /* that measurement is a guess from another model */
+    char *device, *source, *where; /* of that measurement; NULL when not given */
+    bool estimated;                /* that measurement is a guess from another model */
 };
 
 /* Limits, checked with a clear error. */
 #define PROFILE_MAX_LAYERS ((size_t)1 << 20)
 #define PROFILE_MAX_SIDE   (((uint64_t)1 << 31) - 1)
 #define PROFILE_MAX_PARAMS ((uint64_t)1 << 48)
+/* A slow microcontroller and more than any node we know. */
+#define PROFILE_MIN_FLOPS_S 1e6
+#define PROFILE_MAX_FLOPS_S 1e17
 
 /* Reads `len` bytes of JSON; `file` is named in errors. *out is written only on
  * success and is then freed with profile_free(). */

@@ -154,6 +154,28 @@ TEST(a_cut_falls_between_utf8_characters)
     }
 }
 
+TEST(control_characters_do_not_get_through)
+{
+    (void)state;
+    tri_error err;
+    fail(&err, TRI_EINPUT, "there is no '%s'", "\x1B[31mred\x07\n\xC2\x9Bx");
+    assert_string_equal(err.text, "there is no '?[31mred???x'");
+    fail_where(&err, "%s:1", "a\rb");
+    fail_why(&err, "%s", "\xE2\x80\xAE");
+    fail_next(&err, "%s", "\x7F\t");
+    assert_string_equal(err.where, "a?b:1");
+    assert_string_equal(err.why, "?");
+    assert_string_equal(err.next, "??");
+}
+
+TEST(a_name_cut_by_the_format_ends_whole)
+{
+    (void)state;
+    tri_error err;
+    fail(&err, TRI_EINPUT, "'%.4s' is not known", "abc\xC3\xA9");
+    assert_string_equal(err.text, "'abc' is not known");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +189,8 @@ int main(void)
         cmocka_unit_test(a_text_that_just_fits_is_whole),
         cmocka_unit_test(a_text_too_long_is_cut_and_never_overruns),
         cmocka_unit_test(a_cut_falls_between_utf8_characters),
+        cmocka_unit_test(control_characters_do_not_get_through),
+        cmocka_unit_test(a_name_cut_by_the_format_ends_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -641,6 +641,68 @@ TEST(long_decimals_are_off_by_a_few_units_at_most)
     }
 }
 
+TEST(a_number_names_its_key_when_the_object_has_a_name)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"{\"M\": -1}", "'M' of a layer: -1 is not between 0 and 9"},
+        {"{\"M\": 1.0}", "'M' of a layer: 1.0 is not a whole number"},
+        {"{\"M\": \"x\"}", "found '\"' where the number 'M' of a layer should be"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tri_error err = {0};
+        struct json json = reader(cases[i].text, &err);
+        json_object(&json);
+        json.object = "a layer";
+        assert_true(json_member(&json));
+        (void)json_count(&json, 0, 9);
+        assert_string_equal(err.text, cases[i].says);
+    }
+}
+
+TEST(a_number_outside_its_bounds_is_refused)
+{
+    (void)state;
+    tri_error err = {0};
+    struct json json = reader("0.5", &err);
+    assert_true(json_between(&json, 0.5, 1) == 0.5);
+    json = reader("-2", &err);
+    assert_true(json_between(&json, -1, 1) == -1);
+    assert_string_equal(err.text, "-2 is not between -1 and 1");
+    json = reader("1.25", &err);
+    assert_true(json_between(&json, -1, 1) == -1);
+    assert_string_equal(err.text, "1.25 is not between -1 and 1");
+}
+
+TEST(skipped_values_do_not_speak_of_the_object_around_them)
+{
+    (void)state;
+    tri_error err = {0};
+    struct json json = reader("{\"a\": {\"b\": 1e999}}", &err);
+    json_object(&json);
+    json.object = "a layer";
+    assert_true(json_member(&json));
+    json_skip(&json);
+    assert_string_equal(err.text, "this number is too large");
+    assert_string_equal(json.object, "a layer");
+}
+
+TEST(the_first_advice_stays)
+{
+    (void)state;
+    tri_error err = {0};
+    struct json json = reader("1e2", &err);
+    (void)json_count(&json, 0, 900);
+    assert_string_equal(err.next, "write it without point or exponent");
+    json_advise(&json, "something else");
+    assert_string_equal(err.next, "write it without point or exponent");
+    json = reader("x", NULL);
+    json_skip(&json);
+    json_advise(&json, "nobody listens");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -663,6 +725,10 @@ int main(void)
         cmocka_unit_test(numbers_at_the_edges),
         cmocka_unit_test(short_decimals_equal_strtod_bit_for_bit),
         cmocka_unit_test(long_decimals_are_off_by_a_few_units_at_most),
+        cmocka_unit_test(a_number_names_its_key_when_the_object_has_a_name),
+        cmocka_unit_test(a_number_outside_its_bounds_is_refused),
+        cmocka_unit_test(skipped_values_do_not_speak_of_the_object_around_them),
+        cmocka_unit_test(the_first_advice_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -420,6 +420,22 @@ TEST(refused_memory_is_told_by_the_buffer)
     assert_true(fault.run > 2);
 }
 
+TEST(what_could_drive_a_terminal_is_written_as_an_escape)
+{
+    (void)state;
+    struct buf buf;
+    struct json_out out;
+    buf_init(&buf, &mem_libc);
+    json_out_init(&out, &buf, 0);
+    json_out_array(&out, NULL);
+    json_out_string(&out, NULL, "\x1B\x7F\xC2\x9B\xE2\x80\xAE\xE2\x81\xA6\xC3\xA9");
+    json_out_string(&out, NULL, "a\xFF\xC3");
+    json_out_close(&out);
+    assert_string_equal(buf_string(&buf), "[\"\\u001b\\u007f\\u009b\\u202e\\u2066\xC3\xA9\", "
+                                          "\"a\\ufffd\\ufffd\"]\n");
+    buf_fini(&buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +451,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_survive_without_exponent),
         cmocka_unit_test(random_documents_are_read_back_value_by_value),
         cmocka_unit_test(refused_memory_is_told_by_the_buffer),
+        cmocka_unit_test(what_could_drive_a_terminal_is_written_as_an_escape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

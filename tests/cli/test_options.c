@@ -164,6 +164,7 @@ TEST(refusals_name_the_option_and_what_would_be_right)
             "choose one of: apple, red-currant");
     refused("--flag=1", NULL, "option '--flag' takes no value", "--flag alone");
     refused("one", "two", "unexpected argument 'two'", "--name value");
+    refused("--text", "", "option '--text' cannot be empty", "write --text T");
     refused("one", "-x", "unexpected argument '-x'", "two dashes");
 }
 
@@ -178,6 +179,19 @@ TEST(what_is_required_is_asked_for)
     assert_string_equal(err.why, "a text");
 }
 
+TEST(a_surplus_argument_is_told_how_many_there_may_be)
+{
+    (void)state;
+    struct settings s = {0};
+    struct arguments a;
+    tri_error err = {0};
+    assert_int_equal(PARSE(&s, &a, &err, "one", "two"), TRI_EINPUT);
+    assert_string_equal(err.why, "the command takes at most 1 argument");
+    static const char *const words[] = {"one"};
+    assert_int_equal(options_parse(rows, 0, 1, words, &s, &a, &err), TRI_EINPUT);
+    assert_string_equal(err.why, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +202,7 @@ int main(void)
         cmocka_unit_test(help_wins_over_everything_that_is_wrong),
         cmocka_unit_test(refusals_name_the_option_and_what_would_be_right),
         cmocka_unit_test(what_is_required_is_asked_for),
+        cmocka_unit_test(a_surplus_argument_is_told_how_many_there_may_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "lib/books.h"
 #include "lib/test.h"
 #include "plan/place.h"
@@ -138,6 +139,7 @@ TEST(leaving_is_foretold_where_planning_again_finds_it)
     struct book book = book_of(profile, 2);
     book.schemes = book_scheme("ps") | book_scheme("sfb");
     book.flops_s = 1e11;
+    book.servers_follow = true;
     struct plan *plan = book_plan(&book);
     size_t other = SCHEME_MAX;
     assert_int_equal(plan_leaves(plan, &plan->layers[0], 300, &other), 10);
@@ -243,6 +245,22 @@ TEST(lpt_varies_least_and_round_robin_most_on_googlenet)
     check_variation(false);
 }
 
+/* The pieces of a layer lie end to end and fill it. */
+static void check_pieces(const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct plan_layer *layer = &plan->layers[i];
+        uint64_t next = 0;
+        for (size_t j = layer->first_piece; j < layer->first_piece + layer->pieces; j++) {
+            assert_int_equal(plan->piece[j].layer, i);
+            assert_int_equal(plan->piece[j].first, next);
+            assert_true(plan->piece[j].server < plan->book->servers);
+            next += plan->piece[j].floats;
+        }
+        assert_int_equal(next, layer->pieces > 0 ? layer->profile->params : 0);
+    }
+}
+
 TEST(servers_own_exactly_the_parameters_that_live_on_them)
 {
     (void)state;
@@ -261,6 +279,7 @@ TEST(servers_own_exactly_the_parameters_that_live_on_them)
             for (size_t s = 0; s < servers; s++)
                 got += plan->server_bytes[s];
             assert_int_equal(got, want);
+            check_pieces(plan);
             plan_free(plan);
         }
     profile_free(profile);
@@ -368,13 +387,31 @@ TEST(a_book_that_asks_the_impossible_is_refused)
     profile_free(conv);
 }
 
+TEST(single_layers_can_be_given_a_scheme_of_their_own)
+{
+    (void)state;
+    struct profile *profile = book_model("vgg19");
+    const tri_scheme_ops *wanted[24] = {0};
+    struct book book = book_of(profile, 8);
+    book.forced_for = wanted;
+    wanted[22] = scheme_at(book_scheme_index("adam"));
+    struct plan *plan = book_plan(&book);
+    assert_string_equal(plan->layers[17].profile->name, "fc7");
+    assert_string_equal(scheme_of(plan, 17), "adam");
+    assert_string_equal(scheme_of(plan, 16), "sfb");
+    plan_free(plan);
+    wanted[0] = scheme_at(book_scheme_index("sfb"));
+    refused(&book, TRI_EINPUT, "'sfb' cannot carry layer 'conv1_1' (CONV)");
+    profile_free(profile);
+}
+
 TEST(chunks_too_small_to_count_are_refused)
 {
     (void)state;
     struct profile *huge = book_one_layer("CONV", 1 << 20, 1 << 20, 0);
     struct book book = book_of(huge, 4);
     book.chunk_bytes = 1024;
-    refused(&book, TRI_EINPUT, "more than 67108864 pieces");
+    refused(&book, TRI_EINPUT, "chunks of 1024 bytes cut the model into more than 67108864 pieces");
     profile_free(huge);
 }
 
@@ -476,6 +513,109 @@ TEST(memory_that_is_refused_is_told_and_nothing_leaks)
     profile_free(profile);
 }
 
+TEST(too_many_pieces_of_an_even_split_are_blamed_on_the_servers)
+{
+    (void)state;
+    struct buf text;
+    buf_init(&text, &mem_libc);
+    buf_text(&text, "{\"format\": \"layer-profile/1\", \"name\": \"m\", \"layers\": [");
+    for (int i = 0; i < 1100; i++)
+        buf_format(&text, "%s{\"name\": \"l%d\", \"type\": \"CONV\", \"M\": 1000, \"N\": 1000}",
+                   i == 0 ? "" : ",", i);
+    buf_text(&text, "]}");
+    struct profile *profile = NULL;
+    assert_int_equal(profile_read("m", text.data, text.len, &mem_libc, &profile, NULL), TRI_OK);
+    struct book book = book_of(profile, 4);
+    book.servers = BOOK_MAX_NODES;
+    book.placement = placement_find("uniform");
+    struct plan *plan = NULL;
+    tri_error err = {0};
+    assert_int_equal(plan_make(&book, &mem_libc, &plan, &err), TRI_EINPUT);
+    assert_string_equal(err.text,
+                        "placement 'uniform' cuts the model into more than 67108864 pieces");
+    assert_string_equal(err.why, "it splits every tensor over all of the 65536 servers");
+    assert_string_equal(err.next, "take fewer --servers or --placement hash");
+    profile_free(profile);
+    buf_fini(&text);
+}
+
+TEST(where_a_layer_came_from_is_where_planning_again_finds_it)
+{
+    (void)state;
+    struct profile *profile = book_one_layer("FC", 4096, 4096, 0);
+    struct book book = book_of(profile, 40);
+    book.schemes = book_scheme("ps") | book_scheme("sfb");
+    book.flops_s = 1e11;
+    book.servers_follow = true;
+    struct plan *plan = book_plan(&book);
+    size_t other = SCHEME_MAX;
+    assert_int_equal(plan_came(plan, &plan->layers[0], &other), 9);
+    assert_string_equal(scheme_at(other)->name, "sfb");
+    plan_free(plan);
+    book.workers = book.servers = book.colocated = 5;
+    plan = book_plan(&book);
+    assert_int_equal(plan_came(plan, &plan->layers[0], &other), 0);
+    plan_free(plan);
+    profile_free(profile);
+}
+
+/* The scheme of the first layer with p workers, everything else as the book says. */
+static size_t anew(const struct book *from, bool shared, unsigned p)
+{
+    struct book book = *from;
+    book.workers = p;
+    book.servers = from->servers_follow ? p : from->servers;
+    unsigned room = p < book.servers ? p : book.servers;
+    book.colocated = shared || from->colocated > room ? room : from->colocated;
+    struct plan *plan = book_plan(&book);
+    size_t scheme = plan->layers[0].scheme;
+    plan_free(plan);
+    return scheme;
+}
+
+static void check_changes(const struct book *book, bool shared)
+{
+    enum { MOST = 40 };
+    struct plan *plan = book_plan(book);
+    size_t now = plan->layers[0].scheme, up = SCHEME_MAX, down = SCHEME_MAX;
+    unsigned leaves = 0, came = 0;
+    for (unsigned p = book->workers + 1; p <= MOST && leaves == 0; p++)
+        leaves = anew(book, shared, p) != now ? p : 0;
+    for (unsigned p = book->workers - 1; p >= 2 && came == 0; p--)
+        came = anew(book, shared, p) != now ? p : 0;
+    assert_int_equal(plan_leaves(plan, &plan->layers[0], MOST, &up), leaves);
+    assert_int_equal(plan_came(plan, &plan->layers[0], &down), came);
+    assert_int_equal(up, leaves > 0 ? anew(book, shared, leaves) : SCHEME_MAX);
+    assert_int_equal(down, came > 0 ? anew(book, shared, came) : SCHEME_MAX);
+    plan_free(plan);
+}
+
+static void check_all_changes(unsigned side, uint32_t schemes)
+{
+    struct profile *profile = book_one_layer("FC", side, side, 0);
+    for (unsigned workers = 2; workers <= 20; workers += 3)
+        for (unsigned servers = 0; servers <= 20; servers += 4)
+            for (unsigned apart = 0; apart <= 4; apart += 2) {
+                struct book book = book_of(profile, workers);
+                book.schemes = schemes;
+                book.flops_s = 2e11;
+                book.servers_follow = servers == 0;
+                book.servers = servers == 0 ? workers : servers;
+                unsigned room = workers < book.servers ? workers : book.servers;
+                book.colocated = room > apart ? room - apart : 0;
+                check_changes(&book, apart == 0);
+            }
+    profile_free(profile);
+}
+
+TEST(changes_are_foretold_for_every_way_of_sharing_nodes)
+{
+    (void)state;
+    uint32_t sfb = book_scheme("sfb");
+    for (unsigned side = 256; side <= 4096; side *= 4)
+        check_all_changes(side, sfb | book_scheme("ps"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +634,7 @@ int main(void)
         cmocka_unit_test(an_embedding_that_another_layer_uses_is_dense),
         cmocka_unit_test(a_free_embedding_sends_rows),
         cmocka_unit_test(a_book_that_asks_the_impossible_is_refused),
+        cmocka_unit_test(single_layers_can_be_given_a_scheme_of_their_own),
         cmocka_unit_test(chunks_too_small_to_count_are_refused),
         cmocka_unit_test(the_chunk_size_follows_the_link),
         cmocka_unit_test(compute_time_comes_from_the_measurement_or_the_flops),
@@ -501,6 +642,9 @@ int main(void)
         cmocka_unit_test(schemes_that_cost_the_same_keep_the_order_of_the_registry),
         cmocka_unit_test(every_model_plans_on_any_cluster),
         cmocka_unit_test(memory_that_is_refused_is_told_and_nothing_leaks),
+        cmocka_unit_test(too_many_pieces_of_an_even_split_are_blamed_on_the_servers),
+        cmocka_unit_test(where_a_layer_came_from_is_where_planning_again_finds_it),
+        cmocka_unit_test(changes_are_foretold_for_every_way_of_sharing_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

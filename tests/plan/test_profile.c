@@ -90,13 +90,27 @@ static const struct {
     {HEAD "\n{\"name\": \"a\", \"type\": \"OTHER\", \"M\": 0, \"N\": 0, \"params\": 7}]}",
      "f.json:2:10", "layer 'a' has no shape"},
     {HEAD "\n{\"name\": \"a\", \"type\": \"FC\", \"M\": -1, \"N\": 5}]}", "f.json:2:34",
-     "-1 is not between 0 and 2147483647"},
+     "'M' of a layer: -1 is not between 0 and 2147483647"},
     {HEAD "\n{\"name\": \"a\", \"type\": \"FC\", \"M\": 1.5, \"N\": 5}]}", "f.json:2:34",
-     "1.5 is not a whole number"},
+     "'M' of a layer: 1.5 is not a whole number"},
     {HEAD "\n{\"name\": \"a\", \"type\": \"FC\", \"M\": \"3\", \"N\": 5}]}", "f.json:2:34",
-     "a number"},
+     "found '\"' where the number 'M' of a layer should be"},
     {HEAD "\n{\"name\": \"a\", \"type\": \"FC\", \"M\": 99999999999999999999, \"N\": 5}]}",
      "f.json:2:34", "is not between"},
+    {HEAD FC(", \"fwd_flops\": -1") "]}", "f.json:1:113",
+     "'fwd_flops' of a layer: -1 is not between 0 and 1e+18"},
+    {"\xEF\xBB\xBF{}", "f.json:1:1", "begins with a byte order mark"},
+    {"\xFF\xFE{}", "f.json:1:1", "is UTF-16"},
+    {HEAD FC("") "], \"compute\": {\"effective_gflops\": 1e-4}}", "f.json:1:134",
+     "'effective_gflops' of compute: 0.0001 is not between 0.001 and 1e+08"},
+    {HEAD FC("") "], \"compute\": {\"effective_gflops\": 1e9}}", "f.json:1:134",
+     "is not between 0.001 and 1e+08"},
+    {HEAD FC(", \"fwd_flops\": 1e15") "], \"compute\": {\"default\": {\"iteration_s\": 1e-9, "
+                                      "\"batch\": 2}}}",
+     "f.json:1:160", "come to 2e+24 flop/s, which is not between 1e+06 and 1e+17"},
+    {HEAD FC(", \"fwd_flops\": 1") "], \"compute\": {\"default\": {\"iteration_s\": 1000, "
+                                   "\"batch\": 2}}}",
+     "f.json:1:157", "come to 0.002 flop/s"},
     {HEAD "\n{\"name\": \"a\", \"type\": \"FC\", \"M\": 2147483647, \"N\": 2147483647}]}",
      "f.json:2:10", "more than 2^48"},
     {HEAD "{\"name\": \"a\", \"type\": \"FC\", \"M\": 16777216, \"N\": 16777216},\n"
@@ -132,6 +146,8 @@ TEST(what_is_wrong_is_named_with_line_and_column)
         if (strcmp(err.where, refusals[i].where) != 0 || strstr(err.text, refusals[i].says) == NULL)
             fail_msg("%s\n  said: %s (%s)\n  want: %s (%s)", refusals[i].text, err.text, err.where,
                      refusals[i].says, refusals[i].where);
+        if (err.next[0] == '\0')
+            fail_msg("%s\n  said: %s, and no next step", refusals[i].text, err.text);
     }
 }
 
@@ -205,6 +221,46 @@ TEST(the_committed_models_have_the_sizes_of_the_papers)
     }
 }
 
+TEST(refusals_say_what_to_do_next)
+{
+    (void)state;
+    static const struct {
+        const char *text, *next;
+    } cases[] = {
+        {"{", "mend the file there; docs/profile.md in the source tree describes the format"},
+        {HEAD "3]}",
+         "mend the file there; docs/profile.md in the source tree describes the format"},
+        {"{}", "add it; docs/profile.md in the source tree says what it means"},
+        {"\xEF\xBB\xBF{}", "save it as UTF-8 without one"},
+        {HEAD "{\"name\": \"a\", \"type\": \"fc\", \"M\": 3, \"N\": 5}]}", "did you mean FC?"},
+        {HEAD "{\"name\": \"a\", \"type\": \"FC\", \"M\": 1e2, \"N\": 5}]}",
+         "write it without point or exponent"},
+        {HEAD FC("") "," FC("") "]}", "rename one of them ('-' and '_' count as the same)"},
+        {HEAD FC(", \"M\": 3") "]}", "remove one of the two"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct profile *profile = NULL;
+        tri_error err = {0};
+        assert_int_equal(read_text(cases[i].text, &profile, &err), TRI_EINPUT);
+        assert_string_equal(err.next, cases[i].next);
+    }
+}
+
+TEST(the_origin_of_a_measurement_is_kept)
+{
+    (void)state;
+    struct profile *profile = NULL;
+    assert_int_equal(read_text(HEAD FC("") "], \"compute\": {\"default\": {\"iteration_s\": 1, "
+                                           "\"batch\": 2, \"device\": \"D\", \"source\": \"S\", "
+                                           "\"where\": null}}}",
+                               &profile, NULL),
+                     TRI_OK);
+    assert_string_equal(profile->device, "D");
+    assert_string_equal(profile->source, "S");
+    assert_null(profile->where); /* not a text: left out */
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +271,8 @@ int main(void)
         cmocka_unit_test(ten_thousand_layers_are_read_and_found),
         cmocka_unit_test(memory_that_is_refused_is_told_and_nothing_leaks),
         cmocka_unit_test(the_committed_models_have_the_sizes_of_the_papers),
+        cmocka_unit_test(refusals_say_what_to_do_next),
+        cmocka_unit_test(the_origin_of_a_measurement_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

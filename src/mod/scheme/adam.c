@@ -44,7 +44,7 @@ static void explain(const tri_scheme_layer *layer, const tri_scheme_cluster *clu
 const tri_scheme_ops scheme_adam = {
     .abi = TRI_SCHEME_ABI,
     .name = "adam",
-    .summary = "factors to the layer's owner, the whole matrix back (uneven by nature)",
+    .summary = "factors to the layer's owner, the whole matrix back (uneven)",
     .runs = true,
     .home = TRI_HOME_WHOLE,
     .form = TRI_FORM_FACTORS,

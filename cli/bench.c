@@ -1,0 +1,129 @@
+/* trident bench: measures a part of trident against a baseline. */
+#include "bench/harness.h"
+
+#include <unistd.h>
+
+#include "base/json_out.h"
+#include "base/names.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+
+struct bench_settings {
+    bool json;
+    uint64_t repeats;
+};
+
+static const struct bench *find(const char *name)
+{
+    const struct bench *bench;
+    for (size_t i = 0; (bench = bench_at(i)) != NULL; i++)
+        if (names_equal(bench->name, name))
+            return bench;
+    return NULL;
+}
+
+static const char *bench_candidate(const void *ctx, size_t i)
+{
+    (void)ctx;
+    return bench_at(i) != NULL ? bench_at(i)->name : NULL;
+}
+
+static tri_status unknown(const char *name, tri_error *err)
+{
+    char next[NAMES_TEXT];
+    fail(err, TRI_EINPUT, "there is no benchmark '%.60s'", name);
+    names_advise(name, bench_candidate, NULL, next);
+    fail_next(err, "%s", next);
+    return TRI_EINPUT;
+}
+
+static void list_json(struct buf *out)
+{
+    struct json_out json;
+    json_out_init(&json, out, 2);
+    json_out_object(&json, NULL);
+    json_out_array(&json, "benches");
+    for (size_t i = 0; bench_at(i) != NULL; i++) {
+        json_out_object(&json, NULL);
+        json_out_string(&json, "name", bench_at(i)->name);
+        json_out_string(&json, "unit", bench_at(i)->unit);
+        json_out_string(&json, "summary", bench_at(i)->summary);
+        json_out_close(&json);
+    }
+    json_out_close(&json);
+    json_out_close(&json);
+}
+
+static void list_table(const struct cli *cli, struct buf *out)
+{
+    struct table table;
+    table_init(&table, cli->mem, "lll");
+    table_cell(&table, "name");
+    table_cell(&table, "unit");
+    table_cell(&table, "what it asks");
+    for (size_t i = 0; bench_at(i) != NULL; i++) {
+        table_cell(&table, "%s", bench_at(i)->name);
+        table_cell(&table, "%s", bench_at(i)->unit);
+        table_cell(&table, "%s", bench_at(i)->summary);
+    }
+    table_print(&table, 24, out);
+    table_fini(&table);
+}
+
+static tri_status bench_command(struct cli *cli, const void *settings,
+                                const struct arguments *arguments, struct buf *out, tri_error *err)
+{
+    const struct bench_settings *given = settings;
+    if (arguments->count == 0) {
+        if (given->json)
+            list_json(out);
+        else
+            list_table(cli, out);
+        return TRI_OK;
+    }
+    const struct bench *bench = find(arguments->at[0]);
+    if (bench == NULL)
+        return unknown(arguments->at[0], err);
+    int terminal = fileno(cli->err);
+    struct bench_options options = {
+        .json = given->json,
+        .repeats = (size_t)given->repeats,
+        .progress = terminal >= 0 && isatty(terminal) ? cli->err : NULL,
+    };
+    return bench_run(bench, &options, cli->mem, out, err);
+}
+
+static const struct option_row bench_rows[] = {
+    {.name = "repeats",
+     .value = "N",
+     .otherwise = "a number for each",
+     .help = "how often each case is measured; the median counts",
+     .type = OPTION_COUNT,
+     .offset = offsetof(struct bench_settings, repeats),
+     .min = 1,
+     .max = BENCH_REPEATS_MAX},
+    {.name = "json",
+     .help = "one JSON document instead of a table",
+     .type = OPTION_FLAG,
+     .offset = offsetof(struct bench_settings, json)},
+    {.name = NULL},
+};
+
+extern const struct command command_bench;
+const struct command command_bench = {
+    .name = "bench",
+    .summary = "measure a part of trident against a baseline",
+    .arguments = "[NAME]",
+    .max_arguments = 1,
+    .options = bench_rows,
+    .settings_bytes = sizeof(struct bench_settings),
+    .run = bench_command,
+    .about =
+        "Without a name, lists the benchmarks. With one, measures each of its cases beside its "
+        "baseline, by turns, after checking that both come to the same result, and prints the "
+        "medians. A ratio above 1 means faster than the baseline.\n\n"
+        "Numbers need a quiet machine: the spread beside each says how quiet it was. "
+        "TRIDENT_QUICK=1 in the environment measures fewer cases and repeats. The baseline of "
+        "product is OpenBLAS, from Debian's package libopenblas0-pthread.",
+    .examples = "trident bench\ntrident bench crc32c\ntrident bench product --repeats 15 --json",
+};

@@ -1,0 +1,34 @@
+/* Emitting actions. */
+#include "core/core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void core_send(const struct core_out *out, uint32_t to, const struct message *message,
+               struct core_ref ref)
+{
+    struct core_action action = {.kind = CORE_SEND, .to = to, .message = *message, .ref = ref};
+    core_emit(out, &action);
+}
+
+void core_op(const struct core_out *out, const struct core_op *op)
+{
+    struct core_action action = {.kind = CORE_OP, .op = *op};
+    core_emit(out, &action);
+}
+
+void core_wake(const struct core_out *out, uint32_t layer)
+{
+    struct core_action action = {.kind = CORE_WAKE, .layer = layer};
+    core_emit(out, &action);
+}
+
+void core_fail(const struct core_out *out, tri_status status, const char *format, ...)
+{
+    struct core_action action = {.kind = CORE_FAIL, .status = status};
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(action.text, sizeof action.text, format, args);
+    va_end(args);
+    core_emit(out, &action);
+}

@@ -1,0 +1,106 @@
+/* A worker: one syncer per layer, from the caller's update to parameters it may use again. */
+#ifndef TRIDENT_CORE_WORKER_H
+#define TRIDENT_CORE_WORKER_H
+
+#include "core/core.h"
+#include "core/gather.h"
+#include "core/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The state of one layer's exchange. The caller may use the parameters when
+ * installed == clock and no window is open. */
+struct syncer {
+    uint64_t version;   /* applied here: the result of clock version - 1 is whole */
+    uint64_t installed; /* the version in the parameters */
+    uint64_t given;     /* clocks for which an update or nothing has left */
+    uint64_t steps;     /* of the optimiser, where it runs here */
+    bool window;        /* from update (or clock, with nothing) to sync: ours to write */
+    bool busy;          /* in the window, but the caller still reads them */
+    bool waiting;       /* somebody is in tri_sync */
+    bool working;       /* an operation is under way */
+    bool placed;        /* whether the open result is staged is decided */
+    bool staged;        /* it is, as a whole */
+    uint32_t stages;    /* parts of it that went to the stage */
+    uint64_t *stage;    /* which */
+    uint64_t count;     /* of the open result: samples in it, 0 if unchanged */
+    uint32_t lr_bits;
+    uint32_t parts_in;           /* of the open result, or of the initial values */
+    bool started;                /* initial values are whole */
+    uint64_t *parts;             /* set */
+    struct gather generation[2]; /* layers that live on the workers */
+};
+
+struct worker {
+    const struct mem *mem;
+    const struct layout *layout; /* borrowed */
+    struct core_rules rules;
+    uint32_t rank;
+    uint64_t clock;         /* iterations ended */
+    struct syncer *syncers; /* [layers] */
+    uint32_t not_started;   /* layers whose initial values are not whole */
+    uint64_t mark;          /* copy layers at this version for a checkpoint; 0: none */
+    uint32_t to_save;       /* layers still to be copied */
+};
+
+/* The caller's update of one layer, in the form that the layer's scheme takes. Its
+ * values are in CORE_GRADIENT, or in CORE_FACTORS at worker_slot(). */
+struct worker_update {
+    uint64_t count;
+    float lr;
+    uint32_t rows; /* of the factors */
+    bool params_busy;
+};
+
+/* All memory it will ever use is taken here. `first` is the clock to start with. */
+tri_status worker_init(struct worker *worker, const struct layout *layout,
+                       const struct core_rules *rules, uint32_t rank, uint64_t first,
+                       const struct mem *mem, tri_error *err);
+void worker_fini(struct worker *worker);
+
+/* Rank 0: sends the initial values. The others wait for worker_started(). */
+void worker_start(struct worker *worker, const struct core_out *out);
+bool worker_started(const struct worker *worker);
+
+/* The slot of this worker's own factors for the update it is about to give. */
+struct core_ref worker_slot(const struct worker *worker, uint32_t layer);
+
+/* TRI_EARG when the layer already had its update in this iteration, or has not been
+ * synced since the last one; nothing is sent then. */
+tri_status worker_update(struct worker *worker, uint32_t layer, const struct worker_update *update,
+                         const struct core_out *out, tri_error *err);
+
+/* Waits for the update given in this iteration, else for those of the iterations before.
+ * True: the layer may be used. False: a CORE_WAKE for it follows; ask again then. */
+bool worker_sync(struct worker *worker, uint32_t layer, const struct core_out *out);
+
+/* Ends the iteration. */
+void worker_clock(struct worker *worker, const struct core_out *out);
+
+/* All layers are synced for the iteration that begins, and this is the CRC-32C of what
+ * they hold. The coordinator compares it with the other ranks'. */
+void worker_checksum(const struct worker *worker, uint32_t crc, const struct core_out *out);
+
+/* Where the data of a message that has begun to arrive shall go. */
+struct core_ref worker_landing(struct worker *worker, const struct message *message);
+void worker_message(struct worker *worker, const struct message *message,
+                    const struct core_out *out);
+void worker_done(struct worker *worker, const struct core_op *op, const struct core_out *out);
+
+/* The factors of a rank that CORE_OP_APPLY multiplies: their rows, 0 when it has none. */
+uint32_t worker_factor_rows(const struct worker *worker, uint32_t layer, uint64_t clock,
+                            uint32_t rank);
+
+/* Is this part of the result that CORE_OP_INSTALL installs in the stage? */
+bool worker_part_staged(const struct worker *worker, uint32_t layer, uint32_t part);
+
+/* The newest version all layers here have reached. */
+uint64_t worker_version(const struct worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
