@@ -79,7 +79,8 @@ static void head_compute(const struct plan *plan, struct buf *out)
     char a[UNITS_TEXT], b[UNITS_TEXT], start[100];
     units_show_flops(plan->book->flops_s, b);
     if (!(plan->compute_s > 0)) {
-        buf_format(out, "compute: products at %s (--flops); the profile has no time\n", b);
+        buf_format(out, "compute: products at %s (set it with --flops); the profile has no time\n",
+                   b);
         return;
     }
     (void)snprintf(start, sizeof start, "compute: %s at %s", units_show_time(plan->compute_s, a),
@@ -87,7 +88,7 @@ static void head_compute(const struct plan *plan, struct buf *out)
     if (plan->book->flops_s == profile->flops_s)
         head_measured(plan, start, out);
     else
-        buf_format(out, "%s (--flops)\n", start);
+        buf_format(out, "%s (set with --flops)\n", start);
 }
 
 static void head(const struct plan *plan, struct buf *out)

@@ -106,7 +106,7 @@ tri_status sim_worker_memory_init(struct sim_worker_memory *memory, const struct
         memory->gradient[i] = floats(mem, layer->floats, &ok);
         memory->state[i] = floats(mem, layer->floats * optim->ops->state_floats, &ok);
         if (layer->form == TRI_FORM_FACTORS)
-            memory->factors[i] = floats(mem, 2 * layout->workers * slot_floats(layer), &ok);
+            memory->factors[i] = floats(mem, (size_t)2 * layout->workers * slot_floats(layer), &ok);
     }
     return ok ? TRI_OK : fail_nomem(err, "the memory of a worker");
 }

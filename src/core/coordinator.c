@@ -148,7 +148,9 @@ static void propose(struct coordinator *coordinator, const struct core_out *out)
 
 void coordinator_mark(struct coordinator *coordinator, const struct core_out *out)
 {
-    if (coordinator->stage != COORDINATOR_RUNNING || coordinator->marking)
+    /* In aggregate mode the parameters are the caller's to save. */
+    if (coordinator->stage != COORDINATOR_RUNNING || coordinator->marking ||
+        coordinator->rules.aggregate)
         return;
     coordinator->marking = true;
     propose(coordinator, out);

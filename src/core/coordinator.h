@@ -48,7 +48,7 @@ void coordinator_message(struct coordinator *coordinator, const struct message *
                          const struct core_out *out);
 
 /* Asks for a checkpoint as soon as all can make one. Nothing happens while one is
- * under way, or before the start. */
+ * under way, before the start, or in aggregate mode. */
 void coordinator_mark(struct coordinator *coordinator, const struct core_out *out);
 
 #ifdef __cplusplus

@@ -31,7 +31,8 @@ tri_status server_init(struct server *server, const struct layout *layout,
         tri_status status =
             gather_init(&unit->gather, mem, layout->workers, most_parts(layout, owned), err);
         unit->summed = mem_array(mem, bits_words(layout->workers), sizeof *unit->summed);
-        if (status == TRI_OK && unit->summed == NULL)
+        unit->inits = mem_array(mem, bits_words(owned->parts), sizeof *unit->inits);
+        if (status == TRI_OK && (unit->summed == NULL || unit->inits == NULL))
             status = fail_nomem(err, "a server");
         if (status != TRI_OK) {
             server_fini(server);
@@ -49,6 +50,7 @@ void server_fini(struct server *server)
     for (uint32_t i = 0; i < server->unit_count; i++) {
         gather_fini(&server->units[i].gather, server->mem);
         mem_free(server->mem, server->units[i].summed);
+        mem_free(server->mem, server->units[i].inits);
     }
     mem_free(server->mem, server->units);
     *server = (struct server){0};
@@ -116,7 +118,9 @@ struct core_ref server_landing(const struct server *server, const struct message
     if (unit == NULL)
         return nowhere;
     if (message->kind == WIRE_INIT)
-        return part_ref(server, unit, CORE_SHARD, message->part);
+        return bits_has(unit->inits, part_within(server, unit, message))
+                   ? nowhere
+                   : part_ref(server, unit, CORE_SHARD, message->part);
     if (message->clock != unit->version || !fits(server, unit, message) ||
         !gather_wants(&unit->gather, message, part_within(server, unit, message)))
         return nowhere;
@@ -244,20 +248,22 @@ static void advance(struct server *server, struct server_unit *unit, const struc
 /* ---- events ---- */
 
 /* Initial values came from worker 0: once the unit is whole, all others get them. */
-static void take_init(struct server *server, struct server_unit *unit, const struct core_out *out)
+static void take_init(struct server *server, struct server_unit *unit,
+                      const struct message *message, const struct core_out *out)
 {
     const struct layout *layout = server->layout;
     const struct layout_unit *owned = &layout->units[unit->unit];
-    if (++unit->init_parts < owned->parts)
+    if (!bits_add(unit->inits, part_within(server, unit, message)) ||
+        ++unit->init_parts < owned->parts)
         return;
     for (uint32_t i = 0; i < owned->parts; i++)
         for (uint32_t r = 1; r < layout->workers; r++) {
-            struct message message = {.kind = WIRE_INIT,
+            struct message forward = {.kind = WIRE_INIT,
                                       .from = server->node,
                                       .layer = owned->layer,
                                       .part = owned->first_part + i,
                                       .clock = unit->version};
-            core_send(out, r, &message, part_ref(server, unit, CORE_SHARD, message.part));
+            core_send(out, r, &forward, part_ref(server, unit, CORE_SHARD, forward.part));
         }
     advance(server, unit, out);
 }
@@ -343,7 +349,7 @@ void server_message(struct server *server, const struct message *message,
     if (unit == NULL)
         return;
     if (message->kind == WIRE_INIT)
-        take_init(server, unit, out);
+        take_init(server, unit, message, out);
     else
         take_update(server, unit, message, out);
 }

@@ -23,6 +23,7 @@ struct server_unit {
     uint64_t *summed;     /* which */
     bool busy;            /* an operation is under way */
     uint32_t init_parts;  /* of the initial values that are in */
+    uint64_t *inits;      /* which */
     struct gather gather; /* of clock `version` */
 };
 

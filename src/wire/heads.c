@@ -122,6 +122,7 @@ void wire_result_encode(const struct wire_result *result, struct buf *head)
 {
     assert(result->mask_ranks <= WIRE_MAX_RANKS && (result->flags & ~RESULT_FLAGS) == 0);
     wire_put_u64(head, result->count);
+    wire_put_u32(head, result->lr_bits);
     wire_put_u32(head, result->mask_ranks);
     wire_put_u8(head, result->flags);
     buf_fill(head, '\0', 3);
@@ -135,6 +136,7 @@ tri_status wire_result_decode(const struct wire_header *header, const uint8_t *h
     struct wire_in in = begin(header, WIRE_RESULT, head);
     struct wire_result result;
     result.count = wire_get_u64(&in);
+    result.lr_bits = wire_get_u32(&in);
     result.mask_ranks = wire_get_u32(&in);
     result.flags = wire_get_u8(&in);
     if ((result.flags & ~RESULT_FLAGS) != 0 || wire_get_u8(&in) != 0 || wire_get_u16(&in) != 0)

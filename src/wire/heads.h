@@ -77,6 +77,7 @@ enum wire_result_flag {
 /* New parameters or the quotient of a piece. */
 struct wire_result {
     uint64_t count;      /* sum of the counts of all ranks counted */
+    uint32_t lr_bits;    /* of the clock, as in PUSH: whoever had no update learns it here */
     uint8_t flags;       /* bits of enum wire_result_flag */
     uint32_t mask_ranks; /* ranks that the mask covers; 0: all live ranks were counted */
     const uint8_t *mask; /* bit r % 8 of byte r / 8: rank r was counted. Borrowed */

@@ -31,7 +31,7 @@ static const struct wire_kind_info kinds[WIRE_KINDS] = {
     [WIRE_FACTORS] = {"FACTORS", "W, W or S", VALUES, .head = 24, .data_min = 1, .data_max = ANY},
     [WIRE_ROWS] = {"ROWS", "W, S", VALUES, .head = 20, .data_min = 1, .data_max = ANY},
     [WIRE_NOTHING] = {"NOTHING", "W, S or W", LAYER, .head = 4},
-    [WIRE_RESULT] = {"RESULT", "S, W", VALUES, .head = 16, .head_list = MASK_MAX, .data_max = ANY},
+    [WIRE_RESULT] = {"RESULT", "S, W", VALUES, .head = 20, .head_list = MASK_MAX, .data_max = ANY},
     [WIRE_PULL] = {"PULL", "W, S", PIECE, .head = 8},
     [WIRE_LEFT_OUT] = {"LEFT_OUT", "S, W", PIECE, .head = 16},
     [WIRE_CLOCK] = {"CLOCK", "W, C", CLOCK, .head = 0},

@@ -66,7 +66,7 @@ TEST(any_mixture_comes_out_in_order)
         uint64_t last = 0;
         for (size_t i = 0; i < count; i++) {
             struct message message = pop(&queue);
-            uint64_t key = message.clock * 100 + message.layer * 10 + message.part;
+            uint64_t key = message.clock * 100 + (uint64_t)message.layer * 10 + message.part;
             assert_true(key >= last);
             last = key;
         }

@@ -234,6 +234,25 @@ TEST(a_late_push_changes_nothing_on_the_server)
     tear_down(&bench);
 }
 
+TEST(a_second_copy_of_initial_values_is_dropped)
+{
+    (void)state;
+    struct bench bench;
+    struct server server;
+    struct core_rules rules = {.reproducible = true};
+    set_up(&bench, "ps", 0);
+    assert_int_equal(server_init(&server, bench.layout, &rules, 0, 0, &mem_libc, NULL), TRI_OK);
+    struct message init = {.kind = WIRE_INIT};
+    assert_int_equal(server_landing(&server, &init).space, CORE_SHARD);
+    server_message(&server, &init, &bench.out);
+    size_t sends = bench.sink.sends;
+    assert_int_equal(server_landing(&server, &init).space, CORE_NOWHERE);
+    server_message(&server, &init, &bench.out);
+    assert_int_equal(bench.sink.sends, sends);
+    server_fini(&server);
+    tear_down(&bench);
+}
+
 TEST(a_late_push_lands_nowhere_on_the_server)
 {
     (void)state;
@@ -270,6 +289,7 @@ int main(void)
         cmocka_unit_test(busy_parameters_are_not_touched_before_the_iteration_ends),
         cmocka_unit_test(nothing_leaves_only_after_the_clock_before_is_applied),
         cmocka_unit_test(a_late_push_changes_nothing_on_the_server),
+        cmocka_unit_test(a_second_copy_of_initial_values_is_dropped),
         cmocka_unit_test(a_late_push_lands_nowhere_on_the_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

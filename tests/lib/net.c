@@ -43,7 +43,7 @@ static void init(void *ctx, uint32_t rank, uint32_t layer, float *params)
     const struct layout_layer *shape = &net->layout->layers[layer];
     struct rng rng;
     /* Only rank 0's values count; the others must be overwritten by them. */
-    rng_init(&rng, net->seed + 77 * layer + 1000 * (uint64_t)rank);
+    rng_init(&rng, net->seed + 77 * (uint64_t)layer + 1000 * (uint64_t)rank);
     float scale = 1 / sqrtf((float)shape->cols);
     for (uint64_t i = 0; i < shape->floats; i++)
         params[i] = scale * unit(&rng);

@@ -129,6 +129,7 @@ static inline void sample_values(struct message *m)
     case WIRE_RESULT:
         wire_result_encode(
             &(struct wire_result){.count = count,
+                                  .lr_bits = lr_bits,
                                   .flags = WIRE_RESULT_AGGREGATE | WIRE_RESULT_LEFT_OUT,
                                   .mask_ranks = 11,
                                   .mask = mask},

@@ -156,7 +156,8 @@ TEST(lengths_outside_the_kind_are_refused_by_name)
     (void)state;
     refuse_changed(WIRE_PUSH, 52, 15, 2, "head of PUSH has 15 bytes instead of 16 to 16");
     refuse_changed(WIRE_PUSH, 52, 65535, 2, "head of PUSH has 65535 bytes instead of 16 to 16");
-    refuse_changed(WIRE_RESULT, 52, 8209, 2, "head of RESULT has 8209 bytes instead of 16 to 8208");
+    refuse_changed(WIRE_RESULT, 52, 19, 2, "head of RESULT has 19 bytes instead of 20 to 8212");
+    refuse_changed(WIRE_RESULT, 52, 8213, 2, "head of RESULT has 8213 bytes instead of 20 to 8212");
     refuse_changed(WIRE_PUSH, 48, 0, 4, "data of PUSH has 0 bytes, which is less than 1");
     refuse_changed(WIRE_PUSH, 48, (1 << 20) + 1, 4,
                    "data of PUSH has 1048577 bytes, which is more than 1048576");

@@ -106,6 +106,7 @@ TEST(results_come_back_with_their_masks)
     for (int run = 0; run < RUNS; run++) {
         uint8_t mask[25] = {0};
         struct wire_result result = {.count = rng_u64(&rng),
+                                     .lr_bits = (uint32_t)rng_u64(&rng),
                                      .flags = (uint8_t)below(&rng, 8),
                                      .mask_ranks = below(&rng, 201),
                                      .mask = mask};
@@ -114,8 +115,8 @@ TEST(results_come_back_with_their_masks)
             mask[r / 8] |= (uint8_t)(rng_below(&rng, 2) << r % 8);
         header.data_len = (result.flags & WIRE_RESULT_UNCHANGED) != 0 ? 0 : 8;
         COME_BACK(result, WIRE_RESULT, result, got);
-        assert_true(result.count == got.count && result.flags == got.flags &&
-                    result.mask_ranks == got.mask_ranks);
+        assert_true(result.count == got.count && result.lr_bits == got.lr_bits &&
+                    result.flags == got.flags && result.mask_ranks == got.mask_ranks);
         for (uint32_t r = 0; r < 200; r++)
             assert_int_equal(wire_result_counts(&got, r),
                              r < result.mask_ranks && (mask[r / 8] >> r % 8 & 1) != 0);
@@ -240,9 +241,9 @@ TEST(results_that_contradict_themselves_are_refused)
 TEST(unknown_flags_of_a_result_are_refused)
 {
     (void)state;
-    for (size_t at = 12; at < 16; at++) {
-        uint8_t head[16] = {0};
-        struct wire_header header = {.kind = WIRE_RESULT, .head_len = 16, .data_len = 8};
+    for (size_t at = 16; at < 20; at++) {
+        uint8_t head[20] = {0};
+        struct wire_header header = {.kind = WIRE_RESULT, .head_len = 20, .data_len = 8};
         struct wire_result got;
         tri_error err = {0};
         head[at] = 8;
