@@ -113,6 +113,7 @@ struct core_rules {
     bool aggregate;    /* results are means */
     bool replicated;   /* workers step the optimiser, servers answer with means */
     bool reproducible; /* sums in rank order */
+    const tri_consistency_ops *consistency; /* NULL: bsp */
 };
 
 /* Whose copy of a layer goes into a checkpoint: worker 0's, where the parameters are not

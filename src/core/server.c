@@ -2,6 +2,7 @@
 #include "core/server.h"
 
 #include "base/error.h"
+#include "mod/consistency.h"
 
 static uint32_t most_parts(const struct layout *layout, const struct layout_unit *unit)
 {
@@ -19,6 +20,9 @@ tri_status server_init(struct server *server, const struct layout *layout,
                               .rules = *rules,
                               .number = number,
                               .node = layout->server_node[number]};
+    if (server->rules.consistency == NULL)
+        server->rules.consistency = consistency_find("bsp");
+    server->consistency.workers = layout->workers;
     server->units = mem_array(mem, layout->server_units[number], sizeof *server->units);
     if (server->units == NULL)
         return fail_nomem(err, "a server");
@@ -171,7 +175,8 @@ static void apply(struct server *server, struct server_unit *unit, enum core_op_
                          .clock = unit->version,
                          .count = unit->gather.count,
                          .steps = unit->steps,
-                         .lr = core_float(unit->gather.lr_bits)};
+                         .lr = server->rules.consistency->lr(&server->consistency,
+                                                             core_float(unit->gather.lr_bits))};
     unit->busy = true;
     core_op(out, &op);
 }
@@ -237,7 +242,9 @@ static void advance(struct server *server, struct server_unit *unit, const struc
     if (unit->busy || (dense && sum_next(server, unit, out)))
         return;
     /* Updates may overtake the initial values, above all of one worker alone. */
-    if (unit->gather.in < layout->workers || unit->init_parts < owned->parts)
+    if (unit->init_parts < owned->parts ||
+        !server->rules.consistency->after_push(&server->consistency, unit->gather.in,
+                                               layout->workers))
         return;
     if (unit->gather.count == 0)
         close_clock(server, unit, out);

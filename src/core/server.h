@@ -31,6 +31,7 @@ struct server {
     const struct mem *mem;
     const struct layout *layout; /* borrowed */
     struct core_rules rules;
+    tri_consistency consistency;
     uint32_t number; /* of this server */
     uint32_t node;
     struct server_unit *units; /* [layout->server_units[number]] */

@@ -2,6 +2,7 @@
 #include "core/worker.h"
 
 #include "base/error.h"
+#include "mod/consistency.h"
 
 static bool on_workers(const struct layout_layer *layer)
 {
@@ -45,6 +46,9 @@ tri_status worker_init(struct worker *worker, const struct layout *layout,
 {
     *worker = (struct worker){
         .mem = mem, .layout = layout, .rules = *rules, .rank = rank, .clock = first};
+    if (worker->rules.consistency == NULL)
+        worker->rules.consistency = consistency_find("bsp");
+    worker->consistency.workers = layout->workers;
     worker->not_started = layout->layer_count;
     worker->syncers = mem_array(mem, layout->layer_count, sizeof *worker->syncers);
     if (worker->syncers == NULL)
@@ -334,7 +338,8 @@ static tri_status check_update(const struct worker *worker, uint32_t layer,
     if (syncer->given > worker->clock)
         return fail(err, TRI_EARG, "layer %u already has its update of clock %llu", layer,
                     (unsigned long long)worker->clock);
-    if (syncer->window || syncer->installed != worker->clock) {
+    if (syncer->window || !worker->rules.consistency->after_update(
+                              &worker->consistency, worker->clock, syncer->installed)) {
         fail(err, TRI_EARG, "layer %u was not synced before its update of clock %llu", layer,
              (unsigned long long)worker->clock);
         fail_next(err, "call tri_sync on it before its forward pass");
@@ -402,7 +407,9 @@ bool worker_sync(struct worker *worker, uint32_t layer, const struct core_out *o
         syncer->busy = false; /* the caller has stopped reading */
         try_layer(worker, layer, out);
     }
-    uint64_t needed = syncer->given > worker->clock ? syncer->given : worker->clock;
+    uint64_t needed = worker->rules.consistency->client_sync(&worker->consistency, worker->clock);
+    if (syncer->given > worker->clock) /* its update of this iteration is on its way */
+        needed = syncer->given;
     if (!syncer->started || syncer->installed < needed) {
         syncer->waiting = true;
         return false;
@@ -516,7 +523,9 @@ static void take_result(struct worker *worker, const struct message *message,
 {
     struct syncer *syncer = &worker->syncers[message->layer];
     if (message->part >= worker->layout->layers[message->layer].parts ||
-        message->clock != syncer->version || !bits_add(syncer->parts, message->part))
+        !worker->rules.consistency->after_parameters(&worker->consistency, syncer->version,
+                                                     message->clock + 1) ||
+        !bits_add(syncer->parts, message->part))
         return;
     if (syncer->parts_in++ == 0)
         syncer->count = 0;

@@ -37,6 +37,7 @@ struct worker {
     const struct mem *mem;
     const struct layout *layout; /* borrowed */
     struct core_rules rules;
+    tri_consistency consistency;
     uint32_t rank;
     uint64_t clock;         /* iterations ended */
     struct syncer *syncers; /* [layers] */
