@@ -1,36 +1,38 @@
 /* Trident: make a training loop that runs on one machine run on many.
  *
- * The library is six calls around the loop you already have:
+ * The library is six calls around the loop you already have, and one to leave:
  *
  *     tri_open     join the job
  *     tri_layer    once per layer: its name, shape and where its parameters live
  *     tri_start    agree on how each layer travels; all begin with rank 0's values
- *     loop:
- *         for each layer, forward:   tri_sync(layer), then use its parameters
- *         for each layer, backward:  compute its update, then tri_update(layer)
- *         tri_clock                  the iteration is over
+ *     while clock < iterations:
+ *         forward, for each layer:   tri_sync(layer), then use its parameters
+ *         backward, for each layer:  compute its update, then tri_update(layer), with
+ *                                    params_busy if its parameters are read after that
+ *         tri_clock(&clock)          the iteration is over
  *     tri_close
  *
- * tri_update returns at once; the update travels while the backward pass goes
- * on. tri_sync waits until the layer may be used again. Every process runs the
- * same program on its own part of the data. With one process the calls do next
- * to nothing.
+ * tri_update returns at once; the update travels while the backward pass goes on.
+ * tri_sync waits until the layer may be used again. Every process runs the same
+ * program on its own part of the data. With one process the calls do next to nothing.
  *
- * In this version the header is complete and the library behind it is not: it
- * exports tri_version and tri_status_name only.
+ * This version has the header but not yet the library behind it: only tri_version
+ * and tri_status_name can be linked.
  *
- * THREADS. One thread at a time may be inside a call with the same job, except
- * tri_update and tri_sync, which may run in different threads for different
- * layers. Jobs are independent of each other.
+ * THREADS. One thread at a time may be inside a call with the same job, with two
+ * exceptions: tri_update and tri_sync may run in different threads for different
+ * layers (join them before tri_clock), and tri_rank, tri_workers and tri_get_stats may
+ * be called at any time. Jobs are independent of each other.
  *
- * ERRORS. Every call returns a tri_status and takes a tri_error to say why; NULL
- * is fine. Calls never exit the program, print, or install signal handlers.
+ * ERRORS. A call that can fail returns a tri_status and takes a tri_error to say why
+ * (NULL is fine); a failing call fills all of it. After TRI_EARG the job is as it was
+ * before the call. After TRI_ETIMEOUT from tri_sync the call may be made again. After
+ * anything else the job is over: close it. Calls never exit the program, print, or
+ * install signal handlers.
  *
- * STRUCTS that begin with `size` are started from their _INIT macro, which is a
- * braced list in C and a function call in C++.
- *
- * MEMORY. Strings and structs given to a call are copied before it returns.
- * What layers point to (parameters, gradients) is borrowed as each call says. */
+ * MEMORY. Strings and structs given to a call are copied before it returns. Parameters
+ * and gradients are borrowed as each call says; all of it is the caller's again when
+ * tri_close returns. */
 #ifndef TRIDENT_TRIDENT_H
 #define TRIDENT_TRIDENT_H
 
@@ -81,10 +83,12 @@ typedef enum tri_result {
     TRI_AGGREGATE = 1   /* the caller steps: the mean update is in `result` after tri_sync */
 } tri_result;
 
-/* Zero or NULL in any field (rank: -1) means: take it from the environment (TRIDENT_*, then
- * torchrun's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, then MPI's, PMIx's and
- * Slurm's), then from the configuration file, then the default. Without any of
- * them the job has one worker and needs no network. Start from
+/* A field that is set wins. One that is not (zero or NULL; rank: -1) comes from the
+ * environment (TRIDENT_RANK, TRIDENT_WORKERS, TRIDENT_COORDINATOR and so on, then torchrun's
+ * RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, then MPI's, PMIx's and Slurm's), then from the
+ * configuration file, then from the default. Without any of them the job has one worker and
+ * needs no network; a rank without a number of workers, or the other way round, is
+ * TRI_EINPUT. `result` and `log` are part of the program and never come from outside. Start from
  *     tri_options options = TRI_OPTIONS_INIT; */
 typedef struct tri_options {
     size_t size;             /* set by TRI_OPTIONS_INIT: lets old binaries meet new libraries */
@@ -95,15 +99,17 @@ typedef struct tri_options {
     const char *coordinator; /* host:port of rank 0 */
     const char *token;       /* secret of the job; needed as soon as it spans hosts */
     tri_result result;       /* what comes back */
-    const char *optimizer;   /* "sgd", "momentum:0.9", "nesterov:0.9", "adagrad", "adam" */
+    const char *optimizer;   /* "sgd" (default), "momentum:0.9", "nesterov:0.9", "adagrad", "adam";
+                                not used with TRI_AGGREGATE */
     const char *consistency; /* "bsp" (default), "ssp:N", "asp" */
     const char *placement;   /* which server owns what; default "hash" */
     const char *scheme;      /* one for all layers; default: the planner chooses per layer */
     uint32_t servers;        /* default: one on every worker's node */
     uint32_t timeout_ms;     /* longest silent wait; default 30000 */
     uint32_t checksum_every; /* compare replicas every so many clocks; default 0: never */
-    /* Called with one line, without newline, from any thread of the library; level
-     * 0 error, 1 warning, 2 information, 3 debug. NULL: silent. */
+    /* Called with one line, without newline, from several threads at once and until
+     * tri_close returns; must not call the library. Level 0 error, 1 warning, 2
+     * information, 3 debug. NULL: silent. */
     void (*log)(void *log_ctx, int level, const char *line);
     void *log_ctx;
 } tri_options;
@@ -128,7 +134,8 @@ inline tri_options tri_options_init(void)
  * untouched and nothing leaks. options may be NULL: all from the environment. */
 tri_status tri_open(const tri_options *options, tri_job **out, tri_error *err);
 
-/* Which worker this is, from 0, and how many there are. */
+/* Which worker this is, from 0, and how many there were when the job began. Both stay the
+ * same as long as it lives; tri_stats has the number of those still there. */
 uint32_t tri_rank(const tri_job *job);
 uint32_t tri_workers(const tri_job *job);
 
@@ -150,10 +157,13 @@ typedef struct tri_layer_info {
     const char *name;         /* required, the same on all ranks, unique */
     tri_kind kind;            /* default TRI_FC */
     uint32_t rows, cols;      /* required */
-    uint32_t max_factor_rows; /* K: the most rows u and v may have; 0: never gives factors */
-    float *weights;           /* required; rows x cols. Borrowed until tri_close */
-    float *bias;              /* rows, or NULL. Borrowed until tri_close */
-    float *result;            /* TRI_AGGREGATE: where the mean goes, weights then bias */
+    uint32_t max_factor_rows; /* K, the same on all ranks: the most rows u and v may have. 0: this
+                                 layer never gives factors. Dense updates are always allowed */
+    float *weights; /* required; rows x cols. Borrowed until tri_close. Rank 0's are filled
+                       before tri_start, which overwrites those of the others */
+    float *bias;    /* rows, or NULL. Borrowed until tri_close */
+    float *result;  /* TRI_AGGREGATE, required: where the mean goes, rows x cols floats and
+                       behind them rows more if there is a bias. Borrowed as weights */
 } tri_layer_info;
 #ifdef __cplusplus
 inline tri_layer_info tri_layer_info_init(void)
@@ -178,30 +188,39 @@ tri_status tri_layer(tri_job *job, const tri_layer_info *info, uint32_t *layer, 
 
 /* Makes the plan, checks that all ranks described the same layers (else
  * TRI_EMISMATCH names the rank and the difference), and gives every rank the
- * parameters of rank 0, or of the checkpoint. The caller may use all layers after it. */
+ * parameters of rank 0, or of the checkpoint the job is resumed from. The caller may use
+ * all layers after it. */
 tri_status tri_start(tri_job *job, tri_error *err);
 
-/* The scheme of a layer: "ps", "sfb", "adam". Tells what is best to give:
- * factors for "sfb" and "adam", a dense gradient otherwise. Static storage; NULL
- * before tri_start or for a layer that does not exist. */
+/* How a layer travels: "ps" (dense updates to servers, parameters back), "sfb" (factors from
+ * every worker to every other) or "adam" (factors to a server, parameters back; Project
+ * Adam's way, not the optimiser). A hint what is best to give: every form is accepted
+ * under every scheme and may change from call to call; the other form costs time or bytes.
+ * Stays the same after tri_start. Static storage; NULL before it, or for a layer that does
+ * not exist. */
 const char *tri_scheme_of(const tri_job *job, uint32_t layer);
 
 /* ---- 4. the loop ---- */
 
-/* What the backward pass produced for a layer: exactly one of the three forms.
- * Start from
+/* What the backward pass produced for a layer: exactly one of three forms, told by which
+ * pointers are set. Start from
  *     tri_update_info update = TRI_UPDATE_INIT;
  *
- * dense    the gradient of the weights (rows x cols), and of the bias.
- *          Borrowed until tri_sync of this layer returns (under ssp and asp: copied).
- * factors  u (factor_rows x rows) and v (factor_rows x cols), with gradient = u'v:
- *          for a fully connected layer u is the gradient at its output and v its
- *          input. The bias gradient follows from u. Copied before the call returns.
+ * dense    the gradient of the weights (rows x cols) and, if the layer has a bias, of the
+ *          bias. Borrowed: not to be written before tri_sync of this layer returned TRI_OK.
+ * factors  u (factor_rows x rows) and v (factor_rows x cols), with gradient = u'v: for a
+ *          fully connected layer u is the gradient at its output, v its input. The bias
+ *          gradient follows from u. To scale them, scale u alone. Copied before the
+ *          call returns.
  * rows     row_count rows (row_count x cols) of an embedding's gradient and their
  *          numbers. A row may appear twice: its parts are added. Copied.
  *
- * The result is (sum of all ranks' updates) / (sum of their counts). Give sums
- * over samples with count = samples, or means with count = 1. */
+ * The result is (sum of all ranks' updates) / (sum of their counts), weights and bias alike;
+ * counts may differ by rank. Sums over samples with count = samples give the mean over all
+ * samples. Means with count = 1 give the mean of the ranks' means, which is the same
+ * only when all batches have one size.
+ *
+ * Then parameters -= lr x (what the optimiser makes of the result). */
 typedef struct tri_update_info {
     size_t size;        /* set by TRI_UPDATE_INIT */
     const float *dense; /* weights' gradient */
@@ -211,10 +230,14 @@ typedef struct tri_update_info {
     const float *row_values;
     const uint32_t *row_numbers;
     uint32_t row_count;
-    uint32_t count;  /* default 1 */
-    float lr;        /* learning rate; must be the same on all ranks, bit for bit */
-    int params_busy; /* non-zero: the caller goes on reading this layer's parameters (for the
-                        gradient of its input), at most until tri_clock or tri_sync */
+    uint32_t count;  /* default 1; at least 1 */
+    float lr;        /* learning rate of this step, the same on all ranks, bit for bit (else
+                        TRI_EMISMATCH from tri_sync); may change by iteration and by layer.
+                        Not used with TRI_AGGREGATE */
+    int params_busy; /* non-zero: the caller goes on reading this layer's parameters, for the
+                        gradient of its input. They keep their values until tri_clock, or
+                        tri_sync of this layer if that comes first. The update is sent at
+                        once either way */
 } tri_update_info;
 #ifdef __cplusplus
 inline tri_update_info tri_update_info_init(void)
@@ -232,36 +255,49 @@ inline tri_update_info tri_update_info_init(void)
     }
 #endif
 
-/* Hands over a layer's update of this iteration and returns at once. From here to
- * the end of tri_sync(layer) the parameters (in TRI_AGGREGATE: result) belong to the
- * library, which writes the new ones into them. At most once per layer and iteration. */
+/* Hands over a layer's update of this iteration and returns at once. From here until
+ * tri_sync(layer) returns TRI_OK its parameters (TRI_AGGREGATE: its result) belong to the
+ * library and may change at any moment: the caller neither writes nor READS them, unless it
+ * set params_busy. With one process a forgotten params_busy may go unnoticed. At most once
+ * per layer and iteration, and only for a layer that was synced since its last update:
+ * else TRI_EARG, and nothing is sent. */
 tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info *update, tri_error *err);
 
-/* Waits until the layer may be used again; returns at once if it already may. Call
- * it just before the layer's forward, so that communication hides behind the layers
- * below it. Past timeout_ms: TRI_ETIMEOUT names who is missing; it may be called again. */
+/* Waits until the layer may be used: with the update given in this iteration, if there is
+ * one, else with those of all iterations before. Returns at once if it already may, so also
+ * before the first update. Call it just before the layer's forward, so that communication
+ * hides behind the layers nearer the input. Past timeout_ms: TRI_ETIMEOUT names who is missing;
+ * nothing has changed hands, call it again or close. */
 tri_status tri_sync(tri_job *job, uint32_t layer, tri_error *err);
 
-/* Ends the iteration. Layers that got no update in it count as zero with count 0.
- * *clock (may be NULL) is the number of iterations ended so far; it jumps ahead
- * when this worker was left behind by the others. */
+/* Ends the iteration; does not wait for other workers. A layer that got no update in it
+ * counts as zero with count 0 here, and its parameters are the library's from here to its
+ * tri_sync, because other ranks may have updated it. If no rank did, it stays as it is and
+ * the optimiser does not step (TRI_AGGREGATE: the result is zero). *clock (may be NULL) is
+ * the number of iterations ended so far; it jumps ahead when this worker was slow and the
+ * others let it catch up, so let it, not a counter of your own, end the loop. A worker that
+ * the others have given up gets TRI_EEVICTED instead. */
 tri_status tri_clock(tri_job *job, uint64_t *clock, tri_error *err);
 
 /* ---- 5. leave ---- */
 
-/* Finishes what was handed over, tells the others, frees everything. NULL is fine. */
+/* Waits until what was handed over is applied everywhere, at most timeout_ms and not at all
+ * after an error, tells the others, frees everything. All ranks close after the same
+ * iteration; one that leaves before counts as lost. A failure here is not reported: call
+ * tri_checksum before, if it matters. NULL is fine. */
 void tri_close(tri_job *job);
 
 /* ---- asking ---- */
 
-/* A fact of the book by name: "workers", "servers", "rank", "view", "clock", "plan",
- * "scheme.fc6", "chunks.fc6", ... as text into out (at most cap bytes, always NUL-ended).
- * TRI_EARG for a name that is not in the book, and the text suggests one. */
+/* A fact about the job by name, as text into out (at most cap bytes, always NUL-ended):
+ * "workers", "servers", "batch", "layers", "params", "rule", "placement", "chunk_bytes", and
+ * of a layer "scheme.fc6", "kind.fc6", "rows.fc6", "cols.fc6", "params.fc6", "chunks.fc6".
+ * TRI_EARG for another name, with a suggestion. */
 tri_status tri_query(const tri_job *job, const char *name, char *out, size_t cap, tri_error *err);
 
 /* CRC-32C of all parameters in the order of tri_layer (weights, then bias), as
- * little-endian floats. Equal on all ranks after every clock under bsp. Waits for
- * all layers. */
+ * little-endian floats. Equal on all ranks after every clock under bsp. Local:
+ * the other ranks need not call it. Syncs all layers, so call it after tri_clock. */
 tri_status tri_checksum(tri_job *job, uint32_t *crc, tri_error *err);
 
 /* Counters since tri_start. */
@@ -271,7 +307,7 @@ typedef struct tri_stats {
     uint64_t header_bytes;               /* of what was sent */
     uint64_t messages;                   /* sent */
     double wait_s;                       /* inside tri_sync */
-    uint32_t view;                       /* changes of membership, from 1 */
+    uint32_t view;                       /* 1, and one more with each change of membership */
     uint32_t live_workers;
 } tri_stats;
 void tri_get_stats(const tri_job *job, tri_stats *out);

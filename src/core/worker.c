@@ -345,6 +345,8 @@ static tri_status check_update(const struct worker *worker, uint32_t layer,
         fail_next(err, "call tri_sync on it before its forward pass");
         return TRI_EARG;
     }
+    if (update->count == 0)
+        return fail(err, TRI_EARG, "layer %u was given an update with count 0", layer);
     if (described->form == TRI_FORM_FACTORS &&
         (update->rows == 0 || update->rows > described->factor_rows))
         return fail(err, TRI_EARG, "layer %u takes 1 to %u factor rows, not %u", layer,

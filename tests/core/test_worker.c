@@ -104,6 +104,10 @@ TEST(factor_rows_beyond_what_was_described_are_refused)
     assert_string_equal(err.text, "layer 0 takes 1 to 4 factor rows, not 5");
     update.rows = 0;
     assert_int_equal(worker_update(&bench.worker, 0, &update, &bench.out, &err), TRI_EARG);
+    update = good;
+    update.count = 0;
+    assert_int_equal(worker_update(&bench.worker, 0, &update, &bench.out, &err), TRI_EARG);
+    assert_string_equal(err.text, "layer 0 was given an update with count 0");
     assert_int_equal(worker_update(&bench.worker, 1, &good, &bench.out, &err), TRI_EARG);
     tear_down(&bench);
 }
