@@ -28,7 +28,7 @@ test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, READ
 	@tools/test
 
 test-full: ## the long version: FUZZ_SECONDS=300 each, lint of all files, docs/results/test-full.md
-	@tools/setup build test clang lint install
+	@tools/setup build test clang lint install verify
 	@tools/test full
 
 bench: ## build and run the benchmarks

@@ -82,21 +82,29 @@ static void help_option(const struct option_row *row, struct buf *out)
     buf_fini(&text);
 }
 
-/* Paragraphs stand apart by an empty line. */
-static void help_paragraphs(const char *text, struct buf *out)
+/* Writes each paragraph of a text, which stand apart by an empty line; `last` tells the
+ * writer that no other follows. */
+static void each_paragraph(const char *text, struct buf *out,
+                           void (*write)(const char *paragraph, bool last, struct buf *out))
 {
+    struct buf part;
+    buf_init(&part, out->mem);
     while (*text != '\0') {
         const char *end = strstr(text, "\n\n");
-        size_t len = end != NULL ? (size_t)(end - text) : strlen(text);
-        struct buf part;
-        buf_init(&part, out->mem);
-        buf_add(&part, text, len);
+        buf_clear(&part);
+        buf_add(&part, text, end != NULL ? (size_t)(end - text) : strlen(text));
         out->refused = out->refused || part.refused;
-        buf_char(out, '\n');
-        wrap(out, buf_string(&part), 0, 0);
-        buf_fini(&part);
-        text += len + (end != NULL ? 2 : 0);
+        write(buf_string(&part), end == NULL, out);
+        text = end != NULL ? end + 2 : "";
     }
+    buf_fini(&part);
+}
+
+static void help_paragraph(const char *paragraph, bool last, struct buf *out)
+{
+    (void)last;
+    buf_char(out, '\n');
+    wrap(out, paragraph, 0, 0);
 }
 
 static void each_line(const char *text, struct buf *out, const char *before, const char *after)
@@ -131,7 +139,7 @@ void help_command(const struct command *command, struct buf *out)
         buf_char(out, '\n');
     for (const struct option_row *row = command->options; row->name != NULL; row++)
         help_option(row, out);
-    help_paragraphs(command->about, out);
+    each_paragraph(command->about, out, help_paragraph);
     buf_text(out, "\nExamples:\n");
     each_line(command->examples, out, "  ", "\n");
     buf_format(out, "\nExit codes: 0 done, 1 failed, 2 bad usage or input. More: man trident-%s\n",
@@ -211,22 +219,10 @@ static void man_option(const struct option_row *row, struct buf *out)
     buf_char(out, '\n');
 }
 
-static void man_paragraphs(const char *text, struct buf *out)
+static void man_paragraph(const char *paragraph, bool last, struct buf *out)
 {
-    while (*text != '\0') {
-        const char *end = strstr(text, "\n\n");
-        size_t len = end != NULL ? (size_t)(end - text) : strlen(text);
-        struct buf part;
-        buf_init(&part, out->mem);
-        buf_add(&part, text, len);
-        out->refused = out->refused || part.refused;
-        roff(buf_string(&part), out);
-        buf_char(out, '\n');
-        buf_fini(&part);
-        text += len + (end != NULL ? 2 : 0);
-        if (*text != '\0')
-            buf_text(out, ".PP\n");
-    }
+    roff(paragraph, out);
+    buf_text(out, last ? "\n" : "\n.PP\n");
 }
 
 static void man_exit_codes(struct buf *out)
@@ -274,7 +270,7 @@ void man_command(const struct command *command, struct buf *out)
     roff(buf_string(&line), out);
     buf_fini(&line);
     buf_text(out, "\n.SH DESCRIPTION\n");
-    man_paragraphs(command->about, out);
+    each_paragraph(command->about, out, man_paragraph);
     if (command->options->name != NULL)
         buf_text(out, ".SH OPTIONS\n");
     for (const struct option_row *row = command->options; row->name != NULL; row++)
@@ -295,7 +291,7 @@ void man_overview(struct buf *out)
 {
     man_title("trident", overview_summary, out);
     buf_text(out, ".SH SYNOPSIS\n.B trident\n\\fICOMMAND\\fR [options]\n.SH DESCRIPTION\n");
-    man_paragraphs(overview_about, out);
+    each_paragraph(overview_about, out, man_paragraph);
     buf_text(out, ".SH COMMANDS\n");
     for (size_t i = 0; command_at(i) != NULL; i++) {
         buf_text(out, ".TP\n.BR trident\\-");

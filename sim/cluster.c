@@ -8,9 +8,8 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "core/queue.h"
+#include "sim/events.h"
 #include "sim/memory.h"
-
-enum event_kind { EVENT_HEADER, EVENT_DATA, EVENT_OP, EVENT_LOOP };
 
 /* A message on its way. */
 struct packet {
@@ -20,15 +19,6 @@ struct packet {
     struct core_ref landing;
     float *data; /* as it was when the message was asked for */
     uint64_t floats;
-};
-
-struct event {
-    uint64_t time, number;
-    enum event_kind kind;
-    uint32_t node;
-    bool on_server; /* EVENT_OP: of the node's server, not its worker */
-    struct packet *packet;
-    struct core_op op;
 };
 
 /* Where a worker's loop stands. */
@@ -67,13 +57,12 @@ struct sim_cluster {
     struct sim_options options;
     struct rng rng;
     struct node *nodes;
-    struct link *links;   /* [nodes x nodes] */
-    struct event *events; /* a heap */
-    size_t event_count, event_cap;
+    struct link *links; /* [nodes x nodes] */
+    struct events events;
     struct coordinator coordinator; /* on node 0 */
     float **saved;                  /* [layers] the checkpoint */
     void *scratch;                  /* for products; one operation runs at a time */
-    uint64_t time, numbers, handled;
+    uint64_t time, handled;
     uint32_t running; /* workers that are not done */
     tri_status status;
     tri_error error;
@@ -99,18 +88,6 @@ static void refuse_packet(struct sim_cluster *cluster, const struct packet *pack
 
 /* ---- events ---- */
 
-static bool earlier(const struct event *a, const struct event *b)
-{
-    return a->time != b->time ? a->time < b->time : a->number < b->number;
-}
-
-static void swap(struct event *a, struct event *b)
-{
-    struct event c = *a;
-    *a = *b;
-    *b = c;
-}
-
 static void free_packet(struct sim_cluster *cluster, struct packet *packet)
 {
     mem_free(cluster->mem, packet->data);
@@ -120,41 +97,12 @@ static void free_packet(struct sim_cluster *cluster, struct packet *packet)
 /* After a delay of chance. */
 static void schedule(struct sim_cluster *cluster, struct event event, uint64_t most)
 {
-    void *events = cluster->events;
-    if (mem_grow(cluster->mem, &events, &cluster->event_cap, cluster->event_count + 1,
-                 sizeof *cluster->events) == NULL) {
-        refuse(cluster, TRI_ENOMEM, "out of memory for events");
-        if (event.packet != NULL)
-            free_packet(cluster, event.packet);
-        return;
-    }
-    cluster->events = events;
     event.time = cluster->time + 1 + rng_below(&cluster->rng, most);
-    event.number = cluster->numbers++;
-    size_t at = cluster->event_count++;
-    cluster->events[at] = event;
-    while (at > 0 && earlier(&cluster->events[at], &cluster->events[(at - 1) / 2])) {
-        swap(&cluster->events[at], &cluster->events[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-}
-
-static struct event next_event(struct sim_cluster *cluster)
-{
-    struct event first = cluster->events[0];
-    cluster->events[0] = cluster->events[--cluster->event_count];
-    for (size_t at = 0;;) {
-        size_t least = 2 * at + 1;
-        if (least >= cluster->event_count)
-            return first;
-        if (least + 1 < cluster->event_count &&
-            earlier(&cluster->events[least + 1], &cluster->events[least]))
-            least++;
-        if (!earlier(&cluster->events[least], &cluster->events[at]))
-            return first;
-        swap(&cluster->events[at], &cluster->events[least]);
-        at = least;
-    }
+    if (events_add(&cluster->events, cluster->mem, event))
+        return;
+    refuse(cluster, TRI_ENOMEM, "out of memory for events");
+    if (event.packet != NULL)
+        free_packet(cluster, event.packet);
 }
 
 /* ---- links ---- */
@@ -586,9 +534,9 @@ void sim_free(struct sim_cluster *cluster)
 {
     if (cluster == NULL)
         return;
-    for (size_t i = 0; i < cluster->event_count; i++)
-        if (cluster->events[i].packet != NULL)
-            free_packet(cluster, cluster->events[i].packet);
+    for (size_t i = 0; i < cluster->events.count; i++)
+        if (cluster->events.heap[i].packet != NULL)
+            free_packet(cluster, cluster->events.heap[i].packet);
     for (size_t i = 0; cluster->links != NULL && cluster->nodes != NULL &&
                        i < (size_t)cluster->layout->nodes * cluster->layout->nodes;
          i++) {
@@ -615,7 +563,7 @@ void sim_free(struct sim_cluster *cluster)
     mem_free(cluster->mem, cluster->saved);
     mem_free(cluster->mem, cluster->nodes);
     mem_free(cluster->mem, cluster->links);
-    mem_free(cluster->mem, cluster->events);
+    mem_free(cluster->mem, cluster->events.heap);
     mem_free(cluster->mem, cluster->scratch);
     mem_free(cluster->mem, cluster);
 }
@@ -644,8 +592,8 @@ tri_status sim_run(struct sim_cluster *cluster, tri_error *err)
         struct core_out out = out_of(&cluster->nodes[n], false);
         member_join(&cluster->nodes[n].member, &out);
     }
-    while (cluster->event_count > 0 && cluster->status == TRI_OK) {
-        struct event event = next_event(cluster);
+    while (cluster->events.count > 0 && cluster->status == TRI_OK) {
+        struct event event = events_next(&cluster->events);
         cluster->time = event.time;
         cluster->handled++;
         handle(cluster, &event);
