@@ -208,7 +208,10 @@ static void take_data(struct sim_cluster *cluster, struct packet *packet)
     if (packet->landing.space != CORE_NOWHERE)
         sim_runs_write(runs_of(node, to_server, packet->landing), packet->data);
     struct core_out out = out_of(node, to_server);
-    switch (packet->message.role) {
+    bool forgotten = packet->floats > 0 && packet->landing.space == CORE_NOWHERE;
+    switch (forgotten ? CORE_NOBODY : packet->message.role) {
+    case CORE_NOBODY:
+        break;
     case CORE_WORKER:
         worker_message(&node->worker, &packet->message, &out);
         break;
@@ -382,6 +385,12 @@ static void loop_update(struct node *node)
     struct loop *loop = &node->loop;
     uint32_t layer = loop->layer;
     struct sim_worker_memory *memory = &node->worker_memory;
+    struct worker_update ask = {.count = 1, .rows = 1};
+    tri_error why = {0};
+    if (worker_may_update(&node->worker, layer, &ask, &why) != TRI_OK) {
+        refuse(cluster, why.status, why.text);
+        return;
+    }
     struct sim_factors slot = sim_worker_slot(memory, worker_slot(&node->worker, layer));
     struct sim_update update = app->update(app->ctx, node->number, loop->clock, layer,
                                            memory->gradient[layer], slot.u, slot.v);
@@ -471,11 +480,13 @@ static tri_status init_worker(struct sim_cluster *cluster, struct node *node, tr
 static tri_status init_nodes(struct sim_cluster *cluster, tri_error *err)
 {
     const struct layout *layout = cluster->layout;
+    uint64_t hash = layout_hash(
+        layout, core_rules_hash(&cluster->options.rules, cluster->options.optim.ops->name));
     for (uint32_t i = 0; i < layout->nodes; i++) {
         cluster->nodes[i].cluster = cluster;
         cluster->nodes[i].number = i;
         bool odd = i + cluster->options.odd_nodes >= layout->nodes;
-        member_init(&cluster->nodes[i].member, i, layout_hash(layout) + odd, layout_hash(layout));
+        member_init(&cluster->nodes[i].member, i, hash + odd, hash);
     }
     for (size_t i = 0; i < (size_t)layout->nodes * layout->nodes; i++)
         queue_init(&cluster->links[i].queue, cluster->mem);

@@ -30,6 +30,20 @@ static inline bool bits_add(uint64_t *set, size_t i)
     return fresh;
 }
 
+static inline void bits_remove(uint64_t *set, size_t i)
+{
+    set[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+/* The first member of a that is not in b; n when there is none. */
+static inline size_t bits_first_without(const uint64_t *a, const uint64_t *b, size_t n)
+{
+    for (size_t w = 0; w < bits_words(n); w++)
+        if ((a[w] & ~b[w]) != 0)
+            return 64 * w + (size_t)__builtin_ctzll(a[w] & ~b[w]);
+    return n;
+}
+
 static inline void bits_clear(uint64_t *set, size_t n)
 {
     memset(set, 0, bits_words(n) * sizeof *set);

@@ -87,9 +87,10 @@ static void tell_members(const struct coordinator *coordinator, enum wire_kind k
 /* ---- joining ---- */
 
 /* No node may take part with other layers or another plan: it would train another model. */
-static void refuse(const struct coordinator *coordinator, uint32_t node, const char *what,
+static void refuse(struct coordinator *coordinator, uint32_t node, const char *what,
                    const struct core_out *out)
 {
+    coordinator->stage = COORDINATOR_REFUSED;
     tell_members(coordinator, WIRE_REFUSED, out);
     core_fail(out, TRI_EMISMATCH, "node %u has other %s than node %u", node, what,
               coordinator->join.first);
@@ -119,7 +120,7 @@ static void take_checksum(struct coordinator *coordinator, const struct message 
                           const struct core_out *out)
 {
     struct coordinator_round *round = &coordinator->checksum[message->clock % 2];
-    if (message->rank >= coordinator->layout->workers)
+    if (message->rank >= coordinator->layout->workers || message->clock < round->clock)
         return;
     /* The first of a clock finds the round of two clocks before, which all have ended. */
     if (round->clock != message->clock)
@@ -131,13 +132,14 @@ static void take_checksum(struct coordinator *coordinator, const struct message 
 
 /* ---- checkpoints ---- */
 
-/* Two ahead of the newest clock heard of; an owner that is past it says so, and the
- * next proposal goes further. */
+/* Some clocks ahead of the newest heard of. An owner that is past it says so; then the next
+ * proposal looks twice as far ahead, so that slow messages catch up with fast clocks. */
 static void propose(struct coordinator *coordinator, const struct core_out *out)
 {
     const struct layout *layout = coordinator->layout;
     const struct core_rules *rules = &coordinator->rules;
-    coordinator->mark = coordinator->newest + 2;
+    coordinator->mark = coordinator->newest + coordinator->lead;
+    coordinator->lead *= 2;
     coordinator->agreed = coordinator->saved = 0;
     for (uint32_t i = 0; i < layout->servers; i++)
         if (server_saves(layout, rules, i))
@@ -153,6 +155,7 @@ void coordinator_mark(struct coordinator *coordinator, const struct core_out *ou
         coordinator->rules.aggregate)
         return;
     coordinator->marking = true;
+    coordinator->lead = 2;
     propose(coordinator, out);
 }
 

@@ -15,7 +15,12 @@
 extern "C" {
 #endif
 
-enum coordinator_stage { COORDINATOR_JOINING, COORDINATOR_PLANNING, COORDINATOR_RUNNING };
+enum coordinator_stage {
+    COORDINATOR_JOINING,
+    COORDINATOR_PLANNING,
+    COORDINATOR_RUNNING,
+    COORDINATOR_REFUSED
+};
 
 /* A round of answers from everybody: a set, and the first value that came. */
 struct coordinator_round {
@@ -35,6 +40,7 @@ struct coordinator {
     struct coordinator_round checksum[2]; /* of two clocks: ranks are at most one apart */
     uint64_t mark;                        /* clock of the checkpoint under way */
     bool marking;                         /* there is one */
+    uint64_t lead;                        /* how far ahead of newest the next proposal is */
     uint32_t owners;                      /* roles that have something to save */
     uint32_t agreed, saved;               /* of them */
     uint64_t newest;                      /* clock heard of */

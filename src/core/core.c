@@ -3,6 +3,18 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "wire/hash.h"
+
+uint64_t core_rules_hash(const struct core_rules *rules, const char *optimizer)
+{
+    const uint8_t switches[] = {rules->aggregate, rules->replicated, rules->reproducible};
+    const char *consistency = rules->consistency != NULL ? rules->consistency->name : "bsp";
+    uint64_t hash = wire_hash64(WIRE_HASH_START, switches, sizeof switches);
+    hash = wire_hash64(hash, consistency, strlen(consistency) + 1);
+    return wire_hash64(hash, optimizer, strlen(optimizer) + 1);
+}
 
 void core_send(const struct core_out *out, uint32_t to, const struct message *message,
                struct core_ref ref)

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /* Who on a node a message is for. */
-enum core_role { CORE_WORKER, CORE_SERVER, CORE_COORDINATOR, CORE_MEMBER };
+enum core_role { CORE_WORKER, CORE_SERVER, CORE_COORDINATOR, CORE_MEMBER, CORE_NOBODY };
 
 /* A message without its payload. Which fields mean something depends on kind, as
  * in docs/protocol.md. */
@@ -102,7 +102,8 @@ struct core_action {
     char text[240];
 };
 
-/* Where actions go. Called during an event, in order. */
+/* Where actions go. Called during an event, in order; a host notes them and must not call
+ * back into the role from here. */
 struct core_out {
     void (*emit)(void *ctx, const struct core_action *action);
     void *ctx;
@@ -122,6 +123,9 @@ static inline bool core_worker_saves(const struct core_rules *rules, tri_scheme_
 {
     return home == TRI_HOME_WORKERS || rules->replicated;
 }
+
+/* A number for the rules and the optimiser, for layout_hash() to go on from. */
+uint64_t core_rules_hash(const struct core_rules *rules, const char *optimizer);
 
 static inline void core_emit(const struct core_out *out, const struct core_action *action)
 {

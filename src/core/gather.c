@@ -10,9 +10,10 @@ tri_status gather_init(struct gather *gather, const struct mem *mem, uint32_t ra
     gather->whole = mem_array(mem, bits_words(ranks), sizeof *gather->whole);
     gather->values = mem_array(mem, bits_words(ranks), sizeof *gather->values);
     gather->parts = mem_array(mem, ranks * bits_words(max_parts), sizeof *gather->parts);
+    gather->claims = mem_array(mem, ranks * bits_words(max_parts), sizeof *gather->claims);
     gather->rank = mem_array(mem, ranks, sizeof *gather->rank);
     if (gather->whole != NULL && gather->values != NULL && gather->parts != NULL &&
-        gather->rank != NULL)
+        gather->claims != NULL && gather->rank != NULL)
         return TRI_OK;
     gather_fini(gather, mem);
     return fail_nomem(err, "the state of a synchronisation");
@@ -23,6 +24,7 @@ void gather_fini(struct gather *gather, const struct mem *mem)
     mem_free(mem, gather->whole);
     mem_free(mem, gather->values);
     mem_free(mem, gather->parts);
+    mem_free(mem, gather->claims);
     mem_free(mem, gather->rank);
     *gather = (struct gather){0};
 }
@@ -30,6 +32,11 @@ void gather_fini(struct gather *gather, const struct mem *mem)
 static uint64_t *parts_of(const struct gather *gather, uint32_t rank)
 {
     return gather->parts + (size_t)rank * bits_words(gather->max_parts);
+}
+
+static uint64_t *claims_of(const struct gather *gather, uint32_t rank)
+{
+    return gather->claims + (size_t)rank * bits_words(gather->max_parts);
 }
 
 void gather_open(struct gather *gather, uint64_t clock)
@@ -45,21 +52,37 @@ void gather_open(struct gather *gather, uint64_t clock)
         /* Only ranks that sent something have anything to forget. */
         if (gather->rank[r].parts > 0)
             bits_clear(parts_of(gather, r), gather->max_parts);
+        if (gather->rank[r].claims > 0)
+            bits_clear(claims_of(gather, r), gather->max_parts);
         gather->rank[r] = (struct gather_rank){0};
     }
 }
 
-bool gather_wants(const struct gather *gather, const struct message *message, uint32_t part)
+/* Is this part of this rank not in yet? */
+static bool wants(const struct gather *gather, uint32_t rank, uint32_t part)
 {
-    return message->rank < gather->ranks && part < gather->max_parts &&
-           !bits_has(gather->whole, message->rank) &&
-           !bits_has(parts_of(gather, message->rank), part);
+    return rank < gather->ranks && part < gather->max_parts && !bits_has(gather->whole, rank) &&
+           !bits_has(parts_of(gather, rank), part);
+}
+
+bool gather_claim(struct gather *gather, const struct message *message, uint32_t part)
+{
+    if (!wants(gather, message->rank, part) || !bits_add(claims_of(gather, message->rank), part))
+        return false;
+    gather->rank[message->rank].claims++;
+    return true;
+}
+
+void gather_release(struct gather *gather, const struct message *message, uint32_t part)
+{
+    if (wants(gather, message->rank, part))
+        bits_remove(claims_of(gather, message->rank), part);
 }
 
 enum gather_step gather_part(struct gather *gather, const struct message *message, uint32_t part,
                              uint32_t parts)
 {
-    if (!gather_wants(gather, message, part))
+    if (!wants(gather, message->rank, part))
         return GATHER_DROPPED;
     struct gather_rank *rank = &gather->rank[message->rank];
     bits_add(parts_of(gather, message->rank), part);

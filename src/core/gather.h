@@ -15,8 +15,9 @@ extern "C" {
 #endif
 
 struct gather_rank {
-    uint32_t rows;  /* of its factors; 0 for dense updates and for nothing */
-    uint32_t parts; /* that are in */
+    uint32_t rows;   /* of its factors; 0 for dense updates and for nothing */
+    uint32_t parts;  /* that are in */
+    uint32_t claims; /* that have a place to land */
 };
 
 struct gather {
@@ -30,6 +31,7 @@ struct gather {
     uint64_t *whole;  /* set of ranks */
     uint64_t *values; /* those of them that bring values (not nothing) */
     uint64_t *parts;  /* per rank a set of parts */
+    uint64_t *claims; /* the same of parts on their way in */
     struct gather_rank *rank;
 };
 
@@ -41,8 +43,11 @@ void gather_fini(struct gather *gather, const struct mem *mem);
 /* Begins a new clock, empty. */
 void gather_open(struct gather *gather, uint64_t clock);
 
-/* May this part still land? False for a second copy. */
-bool gather_wants(const struct gather *gather, const struct message *message, uint32_t part);
+/* Gives a part that has begun to arrive its place; false for a second copy, also while the
+ * first is still on its way in. */
+bool gather_claim(struct gather *gather, const struct message *message, uint32_t part);
+/* It will not come after all: its connection broke. */
+void gather_release(struct gather *gather, const struct message *message, uint32_t part);
 
 /* What a part has led to. */
 enum gather_step { GATHER_DROPPED, GATHER_MORE, GATHER_WHOLE };

@@ -3,9 +3,9 @@
 
 #include "wire/hash.h"
 
-static uint32_t parts_of(uint64_t floats, uint32_t part_floats)
+static uint64_t parts_of(uint64_t floats, uint32_t part_floats)
 {
-    return (uint32_t)((floats + part_floats - 1) / part_floats);
+    return (floats + part_floats - 1) / part_floats;
 }
 
 /* Every unit and part there will be. */
@@ -43,7 +43,7 @@ static void add_unit(struct layout *layout, uint32_t server, uint64_t first, uin
         .first = first,
         .floats = floats,
         .first_part = layer->parts,
-        .parts = parts_of(floats, layout->part_floats),
+        .parts = (uint32_t)parts_of(floats, layout->part_floats),
     };
     layer->units++;
     /* stamp[s] is the last layer that noted server s, plus one */
@@ -97,9 +97,32 @@ static void add_nodes(struct layout *layout, const struct book *book)
                                                       : s;
 }
 
+/* A plan may name schemes that no job can run yet, and sizes that no message can have. */
+static tri_status check_layers(const struct plan *plan, tri_error *err)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct plan_layer *layer = &plan->layers[i];
+        const tri_scheme_ops *scheme = scheme_at(layer->scheme);
+        double row_bytes = 4 * (layer->shape.rows + layer->shape.cols);
+        if (!scheme->runs)
+            return fail(err, TRI_EINPUT,
+                        "layer '%.60s' is planned with scheme '%s', which can "
+                        "only be planned with",
+                        layer->profile->name, scheme->name);
+        if (scheme->form == TRI_FORM_FACTORS &&
+            (layer->shape.factor_rows > UINT32_MAX || row_bytes > 1 << 30))
+            return fail(err, TRI_EINPUT, "the factors of layer '%.60s' are too large to be sent",
+                        layer->profile->name);
+    }
+    return TRI_OK;
+}
+
 tri_status layout_make(const struct plan *plan, const struct mem *mem, struct layout **out,
                        tri_error *err)
 {
+    tri_status status = check_layers(plan, err);
+    if (status != TRI_OK)
+        return status;
     struct layout *layout = mem_array(mem, 1, sizeof *layout);
     if (layout == NULL)
         return fail_nomem(err, "the layout of a plan");
@@ -138,9 +161,8 @@ static uint64_t hash_numbers(uint64_t hash, const uint64_t *numbers, size_t coun
     return hash;
 }
 
-uint64_t layout_hash(const struct layout *layout)
+uint64_t layout_hash(const struct layout *layout, uint64_t hash)
 {
-    uint64_t hash = WIRE_HASH_START;
     const uint64_t sizes[] = {layout->workers, layout->servers, layout->nodes, layout->part_floats};
     hash = hash_numbers(hash, sizes, sizeof sizes / sizeof sizes[0]);
     for (uint32_t i = 0; i < layout->servers; i++)

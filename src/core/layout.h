@@ -62,13 +62,15 @@ struct layout {
     uint32_t *stamp;      /* [servers], scratch while it is made */
 };
 
-/* On success *out belongs to the caller; the plan may be freed after it. */
+/* On success *out belongs to the caller; the plan may be freed after it. TRI_EINPUT when a
+ * layer is planned with a scheme that does not run yet. */
 tri_status layout_make(const struct plan *plan, const struct mem *mem, struct layout **out,
                        tri_error *err);
 void layout_free(struct layout *layout); /* NULL is fine */
 
-/* A number that is the same for the same layout and, but for chance, for no other. */
-uint64_t layout_hash(const struct layout *layout);
+/* A number that is the same for the same layout and, but for chance, for no other. It goes on
+ * from `hash`: of the rules the nodes must agree on, too. */
+uint64_t layout_hash(const struct layout *layout, uint64_t hash);
 
 /* The parts that the factors of an update with so many rows travel in: whole rows, as
  * many to a part as fit, at least one. */

@@ -20,6 +20,7 @@ tri_status server_init(struct server *server, const struct layout *layout,
                               .rules = *rules,
                               .number = number,
                               .node = layout->server_node[number]};
+    server->rules.replicated = rules->replicated && !rules->aggregate;
     if (server->rules.consistency == NULL)
         server->rules.consistency = consistency_find("bsp");
     server->consistency.workers = layout->workers;
@@ -36,7 +37,9 @@ tri_status server_init(struct server *server, const struct layout *layout,
             gather_init(&unit->gather, mem, layout->workers, most_parts(layout, owned), err);
         unit->summed = mem_array(mem, bits_words(layout->workers), sizeof *unit->summed);
         unit->inits = mem_array(mem, bits_words(owned->parts), sizeof *unit->inits);
-        if (status == TRI_OK && (unit->summed == NULL || unit->inits == NULL))
+        unit->init_claims = mem_array(mem, bits_words(owned->parts), sizeof *unit->init_claims);
+        if (status == TRI_OK &&
+            (unit->summed == NULL || unit->inits == NULL || unit->init_claims == NULL))
             status = fail_nomem(err, "a server");
         if (status != TRI_OK) {
             server_fini(server);
@@ -55,6 +58,7 @@ void server_fini(struct server *server)
         gather_fini(&server->units[i].gather, server->mem);
         mem_free(server->mem, server->units[i].summed);
         mem_free(server->mem, server->units[i].inits);
+        mem_free(server->mem, server->units[i].init_claims);
     }
     mem_free(server->mem, server->units);
     *server = (struct server){0};
@@ -115,18 +119,19 @@ static bool fits(const struct server *server, const struct server_unit *unit,
            message->part < message->parts;
 }
 
-struct core_ref server_landing(const struct server *server, const struct message *message)
+struct core_ref server_landing(struct server *server, const struct message *message)
 {
     struct core_ref nowhere = {.space = CORE_NOWHERE};
-    const struct server_unit *unit = unit_of(server, message);
+    struct server_unit *unit = unit_of(server, message);
     if (unit == NULL)
         return nowhere;
+    uint32_t within = part_within(server, unit, message);
     if (message->kind == WIRE_INIT)
-        return bits_has(unit->inits, part_within(server, unit, message))
+        return bits_has(unit->inits, within) || !bits_add(unit->init_claims, within)
                    ? nowhere
                    : part_ref(server, unit, CORE_SHARD, message->part);
     if (message->clock != unit->version || !fits(server, unit, message) ||
-        !gather_wants(&unit->gather, message, part_within(server, unit, message)))
+        !gather_claim(&unit->gather, message, within))
         return nowhere;
     if (message->kind == WIRE_PUSH) {
         struct core_ref ref = part_ref(server, unit, CORE_LANDING, message->part);
@@ -140,6 +145,18 @@ struct core_ref server_landing(const struct server *server, const struct message
                              .rank = message->rank,
                              .first = first,
                              .count = last - first};
+}
+
+void server_lost(struct server *server, const struct message *message)
+{
+    struct server_unit *unit = unit_of(server, message);
+    if (unit == NULL)
+        return;
+    uint32_t within = part_within(server, unit, message);
+    if (message->kind == WIRE_INIT)
+        bits_remove(unit->init_claims, within);
+    else if (message->clock == unit->version && fits(server, unit, message))
+        gather_release(&unit->gather, message, within);
 }
 
 /* ---- applying and answering ---- */
@@ -210,27 +227,37 @@ static void sum(struct server *server, struct server_unit *unit, uint32_t rank,
     core_op(out, &op);
 }
 
-/* Sums the next rank that may be summed; false when there is none now. In rank order that
- * is the first one not yet passed: ranks with nothing are passed over, a rank that is
- * missing stops it. Two ranks commute, so their order does not matter. */
-static bool sum_next(struct server *server, struct server_unit *unit, const struct core_out *out)
+/* Sums the next rank in rank order: ranks with nothing are passed over, a rank that is
+ * missing stops it. False when there is none to sum now. */
+static bool sum_in_order(struct server *server, struct server_unit *unit,
+                         const struct core_out *out)
 {
     const struct gather *gather = &unit->gather;
-    bool in_order = server->rules.reproducible && gather->ranks > 2;
-    for (uint32_t r = in_order ? unit->next : 0; r < gather->ranks; r++) {
-        if (in_order && !bits_has(gather->whole, r)) {
-            unit->next = r;
-            return false;
-        }
-        if (gather_has_values(gather, r) && !bits_has(unit->summed, r)) {
-            unit->next = r + 1;
-            sum(server, unit, r, out);
+    for (; unit->next < gather->ranks && bits_has(gather->whole, unit->next); unit->next++)
+        if (gather_has_values(gather, unit->next)) {
+            sum(server, unit, unit->next++, out);
             return true;
         }
-    }
-    if (in_order)
-        unit->next = gather->ranks;
     return false;
+}
+
+/* Sums any rank that is in. */
+static bool sum_on_arrival(struct server *server, struct server_unit *unit,
+                           const struct core_out *out)
+{
+    const struct gather *gather = &unit->gather;
+    size_t rank = bits_first_without(gather->values, unit->summed, gather->ranks);
+    if (rank == gather->ranks)
+        return false;
+    sum(server, unit, (uint32_t)rank, out);
+    return true;
+}
+
+/* Two ranks commute, so their order does not matter. */
+static bool sum_next(struct server *server, struct server_unit *unit, const struct core_out *out)
+{
+    bool in_order = server->rules.reproducible && unit->gather.ranks > 2;
+    return in_order ? sum_in_order(server, unit, out) : sum_on_arrival(server, unit, out);
 }
 
 /* Does whatever can be done now; one operation at a time per unit. */
@@ -331,6 +358,8 @@ static void take_mark(struct server *server, const struct message *message,
     uint64_t newest = 0;
     for (uint32_t i = 0; i < server->unit_count; i++)
         newest = server->units[i].version > newest ? server->units[i].version : newest;
+    if (message->clock <= server->mark)
+        return; /* a proposal that a later one has overtaken */
     bool accepted = newest < message->clock;
     server->mark = accepted ? message->clock : 0;
     server->to_save = accepted ? server->unit_count : 0;

@@ -17,14 +17,15 @@ extern "C" {
 struct server_unit {
     uint32_t unit; /* of the layout */
     uint64_t version;
-    uint64_t steps;       /* of the optimiser: clocks in which somebody had an update */
-    uint32_t next;        /* rank order: the rank to be summed next */
-    uint32_t sums;        /* ranks in the sum */
-    uint64_t *summed;     /* which */
-    bool busy;            /* an operation is under way */
-    uint32_t init_parts;  /* of the initial values that are in */
-    uint64_t *inits;      /* which */
-    struct gather gather; /* of clock `version` */
+    uint64_t steps;        /* of the optimiser: clocks in which somebody had an update */
+    uint32_t next;         /* rank order: the rank to be summed next */
+    uint32_t sums;         /* ranks in the sum */
+    uint64_t *summed;      /* which */
+    bool busy;             /* an operation is under way */
+    uint32_t init_parts;   /* of the initial values that are in */
+    uint64_t *inits;       /* which */
+    uint64_t *init_claims; /* parts of them that have a place to land */
+    struct gather gather;  /* of clock `version` */
 };
 
 struct server {
@@ -46,8 +47,10 @@ tri_status server_init(struct server *server, const struct layout *layout,
                        const struct mem *mem, tri_error *err);
 void server_fini(struct server *server);
 
-/* Where the data of a message that has begun to arrive shall go. */
-struct core_ref server_landing(const struct server *server, const struct message *message);
+/* Where the data of a message that has begun to arrive shall go; nowhere as in worker.h. */
+struct core_ref server_landing(struct server *server, const struct message *message);
+/* Its connection broke before the data was in. */
+void server_lost(struct server *server, const struct message *message);
 /* The message and its data are in. */
 void server_message(struct server *server, const struct message *message,
                     const struct core_out *out);

@@ -25,7 +25,8 @@ static tri_status init_syncer(struct worker *worker, uint32_t index, uint64_t fi
     syncer->version = syncer->installed = syncer->given = first;
     syncer->parts = mem_array(worker->mem, bits_words(layer->parts), sizeof *syncer->parts);
     syncer->stage = mem_array(worker->mem, bits_words(layer->parts), sizeof *syncer->stage);
-    if (syncer->parts == NULL || syncer->stage == NULL)
+    syncer->claims = mem_array(worker->mem, bits_words(layer->parts), sizeof *syncer->claims);
+    if (syncer->parts == NULL || syncer->stage == NULL || syncer->claims == NULL)
         return fail_nomem(err, "a worker");
     if (!on_workers(layer))
         return TRI_OK;
@@ -46,6 +47,7 @@ tri_status worker_init(struct worker *worker, const struct layout *layout,
 {
     *worker = (struct worker){
         .mem = mem, .layout = layout, .rules = *rules, .rank = rank, .clock = first};
+    worker->rules.replicated = rules->replicated && !rules->aggregate;
     if (worker->rules.consistency == NULL)
         worker->rules.consistency = consistency_find("bsp");
     worker->consistency.workers = layout->workers;
@@ -66,6 +68,7 @@ void worker_fini(struct worker *worker)
     for (uint32_t i = 0; worker->syncers != NULL && i < worker->layout->layer_count; i++) {
         mem_free(worker->mem, worker->syncers[i].parts);
         mem_free(worker->mem, worker->syncers[i].stage);
+        mem_free(worker->mem, worker->syncers[i].claims);
         gather_fini(&worker->syncers[i].generation[0], worker->mem);
         gather_fini(&worker->syncers[i].generation[1], worker->mem);
     }
@@ -189,8 +192,6 @@ static enum core_space place_of(const struct worker *worker)
     return worker->rules.aggregate ? CORE_RESULT : CORE_PARAMS;
 }
 
-static void give_nothing(struct worker *worker, uint32_t layer, const struct core_out *out);
-
 static void start_op(struct worker *worker, uint32_t layer, enum core_op_kind kind, uint64_t clock,
                      const struct core_out *out)
 {
@@ -218,15 +219,15 @@ static void applied(struct worker *worker, uint32_t layer, bool changed, const s
         bits_clear(syncer->stage, worker->layout->layers[layer].parts);
     syncer->stages = 0;
     bits_clear(syncer->parts, worker->layout->layers[layer].parts);
-    if (syncer->waiting) {
-        syncer->waiting = false;
-        core_wake(out, layer);
-    }
+    bits_clear(syncer->claims, worker->layout->layers[layer].parts);
     /* The copy is under way before anything else can be applied. */
     if (worker->mark == syncer->version && worker->to_save > 0 &&
         core_worker_saves(&worker->rules, worker->layout->layers[layer].home))
         start_op(worker, layer, CORE_OP_COPY, syncer->version, out);
-    give_nothing(worker, layer, out);
+    if (syncer->waiting) {
+        syncer->waiting = false;
+        core_wake(out, layer);
+    }
 }
 
 /* Nobody had an update. Parameters stay; a mean of nothing reads as zero. */
@@ -278,6 +279,29 @@ static void try_layer(struct worker *worker, uint32_t layer, const struct core_o
         try_finish(worker, layer, out);
 }
 
+/* Says nothing for the next clock that has ended without an update of this layer, once the
+ * clock before it is applied here; false when there is none. */
+static bool give_nothing(struct worker *worker, uint32_t layer, const struct core_out *out)
+{
+    struct syncer *syncer = &worker->syncers[layer];
+    if (syncer->given >= worker->clock || syncer->version < syncer->given)
+        return false;
+    send_nothing(worker, layer, out);
+    uint64_t clock = syncer->given++;
+    if (on_workers(&worker->layout->layers[layer]))
+        (void)gather_nothing(gather_at(syncer, clock), worker->rank);
+    return true;
+}
+
+/* Does whatever can be done for a layer now. A loop: one worker alone may be many clocks of
+ * nothing behind. */
+static void settle(struct worker *worker, uint32_t layer, const struct core_out *out)
+{
+    do
+        try_layer(worker, layer, out);
+    while (give_nothing(worker, layer, out));
+}
+
 static void to_coordinator(const struct worker *worker, struct message message,
                            const struct core_out *out)
 {
@@ -290,13 +314,11 @@ void worker_done(struct worker *worker, const struct core_op *op, const struct c
 {
     struct syncer *syncer = &worker->syncers[op->index];
     syncer->working = false;
-    if (op->kind != CORE_OP_COPY) {
+    if (op->kind != CORE_OP_COPY)
         applied(worker, op->index, syncer->count > 0, out);
-        return;
-    }
-    if (worker->mark == op->clock && --worker->to_save == 0)
+    else if (worker->mark == op->clock && --worker->to_save == 0)
         to_coordinator(worker, (struct message){.kind = WIRE_SAVED, .clock = op->clock}, out);
-    try_layer(worker, op->index, out);
+    settle(worker, op->index, out);
 }
 
 /* The coordinator wants this worker's layers at a version ahead. */
@@ -310,6 +332,8 @@ static void take_mark(struct worker *worker, const struct message *message,
             layers++;
             newest = worker->syncers[i].version > newest ? worker->syncers[i].version : newest;
         }
+    if (message->clock <= worker->mark)
+        return; /* a proposal that a later one has overtaken */
     bool accepted = newest < message->clock;
     worker->mark = accepted ? message->clock : 0;
     worker->to_save = accepted ? layers : 0;
@@ -328,13 +352,15 @@ struct core_ref worker_slot(const struct worker *worker, uint32_t layer)
                       worker->layout->layers[layer].factor_rows);
 }
 
-static tri_status check_update(const struct worker *worker, uint32_t layer,
-                               const struct worker_update *update, tri_error *err)
+tri_status worker_may_update(const struct worker *worker, uint32_t layer,
+                             const struct worker_update *update, tri_error *err)
 {
     if (layer >= worker->layout->layer_count)
         return fail(err, TRI_EARG, "there is no layer %u", (unsigned)layer);
     const struct layout_layer *described = &worker->layout->layers[layer];
     const struct syncer *syncer = &worker->syncers[layer];
+    if (!syncer->started)
+        return fail(err, TRI_EARG, "layer %u has no initial values yet", layer);
     if (syncer->given > worker->clock)
         return fail(err, TRI_EARG, "layer %u already has its update of clock %llu", layer,
                     (unsigned long long)worker->clock);
@@ -372,7 +398,7 @@ static void take_own(struct worker *worker, const struct message *update,
 tri_status worker_update(struct worker *worker, uint32_t layer, const struct worker_update *update,
                          const struct core_out *out, tri_error *err)
 {
-    tri_status status = check_update(worker, layer, update, err);
+    tri_status status = worker_may_update(worker, layer, update, err);
     if (status != TRI_OK)
         return status;
     const struct layout_layer *described = &worker->layout->layers[layer];
@@ -397,7 +423,7 @@ tri_status worker_update(struct worker *worker, uint32_t layer, const struct wor
         send_factors(worker, &message, out);
     if (on_workers(described)) {
         take_own(worker, &message, out);
-        try_apply(worker, layer, out);
+        settle(worker, layer, out);
     }
     return TRI_OK;
 }
@@ -407,7 +433,7 @@ bool worker_sync(struct worker *worker, uint32_t layer, const struct core_out *o
     struct syncer *syncer = &worker->syncers[layer];
     if (syncer->busy) {
         syncer->busy = false; /* the caller has stopped reading */
-        try_layer(worker, layer, out);
+        settle(worker, layer, out);
     }
     uint64_t needed = worker->rules.consistency->client_sync(&worker->consistency, worker->clock);
     if (syncer->given > worker->clock) /* its update of this iteration is on its way */
@@ -420,32 +446,16 @@ bool worker_sync(struct worker *worker, uint32_t layer, const struct core_out *o
     return true;
 }
 
-/* Says nothing for the next clock that has ended without an update of this layer;
- * only once the clock before it is applied here. */
-static void give_nothing(struct worker *worker, uint32_t layer, const struct core_out *out)
-{
-    struct syncer *syncer = &worker->syncers[layer];
-    if (syncer->given >= worker->clock || syncer->version < syncer->given)
-        return;
-    send_nothing(worker, layer, out);
-    uint64_t clock = syncer->given++;
-    if (on_workers(&worker->layout->layers[layer])) {
-        (void)gather_nothing(gather_at(syncer, clock), worker->rank);
-        try_apply(worker, layer, out);
-    }
-}
-
 void worker_clock(struct worker *worker, const struct core_out *out)
 {
     worker->clock++;
     to_coordinator(worker, (struct message){.kind = WIRE_CLOCK, .clock = worker->clock}, out);
     for (uint32_t i = 0; i < worker->layout->layer_count; i++) {
-        /* The backward pass is over, and with it the caller's reading. */
-        if (worker->syncers[i].busy) {
-            worker->syncers[i].busy = false;
-            try_layer(worker, i, out);
-        }
-        give_nothing(worker, i, out);
+        struct syncer *syncer = &worker->syncers[i];
+        syncer->busy = false; /* the backward pass is over, and with it the caller's reading */
+        if (syncer->given < worker->clock)
+            syncer->window = true; /* others may have updates: ours to write from here on */
+        settle(worker, i, out);
     }
 }
 
@@ -477,20 +487,21 @@ struct core_ref worker_landing(struct worker *worker, const struct message *mess
     struct syncer *syncer = &worker->syncers[message->layer];
     const struct layout_layer *layer = &worker->layout->layers[message->layer];
     if (message->kind == WIRE_FACTORS) {
-        const struct gather *gather = gather_for(worker, message);
-        if (gather == NULL || !factors_fit(worker, message) ||
-            (gather->clock == message->clock && !gather_wants(gather, message, message->part)))
+        if (gather_for(worker, message) == NULL || !factors_fit(worker, message) ||
+            !gather_claim(gather_at(syncer, message->clock), message, message->part))
             return nowhere;
         uint32_t first = layout_factor_first(message->rows, message->parts, message->part);
         uint32_t last = layout_factor_first(message->rows, message->parts, message->part + 1);
         return factor_ref(message->layer, message->clock, message->rank, first, last - first);
     }
-    if (message->part >= layer->parts || bits_has(syncer->parts, message->part))
+    bool init = message->kind == WIRE_INIT && !syncer->started;
+    bool result = message->kind == WIRE_RESULT && !on_workers(layer) && !message->unchanged &&
+                  message->clock == syncer->version;
+    if (message->part >= layer->parts || bits_has(syncer->parts, message->part) ||
+        (!init && !result) || !bits_add(syncer->claims, message->part))
         return nowhere;
-    if (message->kind == WIRE_INIT && !syncer->started)
+    if (init)
         return part_ref(worker, CORE_PARAMS, message->layer, message->part);
-    if (message->kind != WIRE_RESULT || message->unchanged || message->clock != syncer->version)
-        return nowhere;
     /* Decided once per result: its parts may not land half here, half there. */
     if (!syncer->placed) {
         syncer->placed = true;
@@ -505,6 +516,19 @@ struct core_ref worker_landing(struct worker *worker, const struct message *mess
     return part_ref(worker, CORE_STAGE, message->layer, message->part);
 }
 
+void worker_lost(struct worker *worker, const struct message *message)
+{
+    if (message->layer >= worker->layout->layer_count)
+        return;
+    struct syncer *syncer = &worker->syncers[message->layer];
+    if (message->kind == WIRE_FACTORS) {
+        if (gather_for(worker, message) != NULL)
+            gather_release(gather_at(syncer, message->clock), message, message->part);
+    } else if (message->part < worker->layout->layers[message->layer].parts) {
+        bits_remove(syncer->claims, message->part);
+    }
+}
+
 static void take_init(struct worker *worker, const struct message *message,
                       const struct core_out *out)
 {
@@ -516,6 +540,7 @@ static void take_init(struct worker *worker, const struct message *message,
     syncer->started = true;
     syncer->parts_in = 0;
     bits_clear(syncer->parts, parts);
+    bits_clear(syncer->claims, parts);
     worker->not_started--;
     core_wake(out, message->layer);
 }
@@ -535,7 +560,7 @@ static void take_result(struct worker *worker, const struct message *message,
         syncer->count = message->count;
         syncer->lr_bits = message->lr_bits;
     }
-    try_finish(worker, message->layer, out);
+    settle(worker, message->layer, out);
 }
 
 static void take_factors(struct worker *worker, const struct message *message,
@@ -561,7 +586,7 @@ static void take_factors(struct worker *worker, const struct message *message,
         return;
     }
     if (result == GATHER_WHOLE)
-        try_apply(worker, message->layer, out);
+        settle(worker, message->layer, out);
 }
 
 void worker_message(struct worker *worker, const struct message *message,
@@ -577,7 +602,8 @@ void worker_message(struct worker *worker, const struct message *message,
         take_init(worker, message, out);
         break;
     case WIRE_RESULT:
-        take_result(worker, message, out);
+        if (!on_workers(&worker->layout->layers[message->layer]))
+            take_result(worker, message, out);
         break;
     case WIRE_FACTORS:
     case WIRE_NOTHING:

@@ -29,7 +29,8 @@ struct syncer {
     uint32_t lr_bits;
     uint32_t parts_in;           /* of the open result, or of the initial values */
     bool started;                /* initial values are whole */
-    uint64_t *parts;             /* set */
+    uint64_t *parts;             /* which */
+    uint64_t *claims;            /* of it that have a place to land */
     struct gather generation[2]; /* layers that live on the workers */
 };
 
@@ -65,11 +66,15 @@ void worker_fini(struct worker *worker);
 void worker_start(struct worker *worker, const struct core_out *out);
 bool worker_started(const struct worker *worker);
 
+/* May this update be given? Asked before its values are put into worker_slot(), which
+ * otherwise may still be on their way to others. TRI_EARG and why when it may not. */
+tri_status worker_may_update(const struct worker *worker, uint32_t layer,
+                             const struct worker_update *update, tri_error *err);
+
 /* The slot of this worker's own factors for the update it is about to give. */
 struct core_ref worker_slot(const struct worker *worker, uint32_t layer);
 
-/* TRI_EARG when the layer already had its update in this iteration, or has not been
- * synced since the last one; nothing is sent then. */
+/* Gives the update: worker_may_update() again, and then on its way. */
 tri_status worker_update(struct worker *worker, uint32_t layer, const struct worker_update *update,
                          const struct core_out *out, tri_error *err);
 
@@ -84,8 +89,12 @@ void worker_clock(struct worker *worker, const struct core_out *out);
  * they hold. The coordinator compares it with the other ranks'. */
 void worker_checksum(const struct worker *worker, uint32_t crc, const struct core_out *out);
 
-/* Where the data of a message that has begun to arrive shall go. */
+/* Where the data of a message that has begun to arrive shall go. When it is nowhere the
+ * message is a second copy or cannot be right: its data is read and forgotten, and
+ * worker_message() is not called. */
 struct core_ref worker_landing(struct worker *worker, const struct message *message);
+/* Its connection broke before the data was in. */
+void worker_lost(struct worker *worker, const struct message *message);
 void worker_message(struct worker *worker, const struct message *message,
                     const struct core_out *out);
 void worker_done(struct worker *worker, const struct core_op *op, const struct core_out *out);

@@ -252,6 +252,12 @@ static tri_status check_book(const struct book *book, tri_error *err)
         return fail(err, TRI_EARG, "a number of the book is out of its range");
     if (book->colocated > book->workers || book->colocated > book->servers)
         return fail(err, TRI_EARG, "more nodes are both than there are workers or servers");
+    /* The most that one message carries, in whole floats; 0 lets the planner choose. */
+    if (book->chunk_bytes % 4 != 0 || book->chunk_bytes > (uint64_t)1 << 30)
+        return fail(err, TRI_EARG,
+                    "a chunk of %llu bytes is not a whole number of floats, or "
+                    "more than a message can carry",
+                    (unsigned long long)book->chunk_bytes);
     if (book->grid_rows == 0 || book->grid_rows * (uint64_t)book->grid_cols == book->workers)
         return TRI_OK;
     fail(err, TRI_EINPUT, "a grid of %u x %u owners does not fit %u workers",

@@ -257,6 +257,205 @@ TEST(a_second_copy_of_initial_values_is_dropped)
     tear_down(&bench);
 }
 
+TEST(a_copy_that_comes_while_the_first_is_coming_in_lands_nowhere)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, "sfb", 0);
+    struct message message = factors(1, 0, 0);
+    assert_int_equal(worker_landing(&bench.worker, &message).space, CORE_FACTORS);
+    assert_int_equal(worker_landing(&bench.worker, &message).space, CORE_NOWHERE);
+    worker_lost(&bench.worker, &message); /* the connection broke: it comes again */
+    assert_int_equal(worker_landing(&bench.worker, &message).space, CORE_FACTORS);
+    tear_down(&bench);
+    set_up(&bench, "ps", 0);
+    assert_int_equal(worker_update(&bench.worker, 0, &good, &bench.out, NULL), TRI_OK);
+    struct message result = {.kind = WIRE_RESULT, .part = 1, .count = 4};
+    assert_int_not_equal(worker_landing(&bench.worker, &result).space, CORE_NOWHERE);
+    assert_int_equal(worker_landing(&bench.worker, &result).space, CORE_NOWHERE);
+    worker_lost(&bench.worker, &result);
+    assert_int_not_equal(worker_landing(&bench.worker, &result).space, CORE_NOWHERE);
+    tear_down(&bench);
+}
+
+TEST(a_witness_lands_results_in_the_stage_and_others_in_place)
+{
+    (void)state;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        struct bench bench;
+        set_up(&bench, "ps", 0);
+        worker_fini(&bench.worker);
+        struct core_rules rules = {.reproducible = true};
+        assert_int_equal(worker_init(&bench.worker, bench.layout, &rules, rank, 0, &mem_libc, NULL),
+                         TRI_OK);
+        for (uint32_t part = 0; part < bench.layout->layers[0].parts; part++) {
+            struct message result = {.kind = WIRE_RESULT, .part = part, .count = 4};
+            const struct layout_unit *unit = &bench.layout->units[bench.layout->parts[part].unit];
+            assert_int_equal(unit->witness, (unit->server + 1) % 3);
+            assert_int_equal(worker_landing(&bench.worker, &result).space,
+                             unit->witness == rank ? CORE_STAGE : CORE_PARAMS);
+        }
+        tear_down(&bench);
+    }
+}
+
+TEST(results_for_busy_parameters_wait_in_the_stage)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, "ps", 0);
+    struct worker_update update = good;
+    update.params_busy = true;
+    assert_int_equal(worker_update(&bench.worker, 0, &update, &bench.out, NULL), TRI_OK);
+    for (uint32_t part = 0; part < bench.layout->layers[0].parts; part++) {
+        struct message result = {.kind = WIRE_RESULT, .part = part, .count = 4};
+        assert_int_equal(worker_landing(&bench.worker, &result).space, CORE_STAGE);
+        worker_message(&bench.worker, &result, &bench.out);
+    }
+    assert_int_equal(bench.sink.ops, 0);
+    assert_false(worker_sync(&bench.worker, 0, &bench.out)); /* not busy any more */
+    assert_int_equal(bench.sink.last.kind, CORE_OP);
+    assert_int_equal(bench.sink.last.op.kind, CORE_OP_INSTALL);
+    worker_done(&bench.worker, &bench.sink.last.op, &bench.out);
+    assert_true(worker_sync(&bench.worker, 0, &bench.out));
+    tear_down(&bench);
+}
+
+TEST(an_update_after_a_clock_without_one_needs_a_sync_first)
+{
+    (void)state;
+    struct bench bench;
+    tri_error err = {0};
+    set_up(&bench, "ps", 0);
+    worker_clock(&bench.worker, &bench.out);
+    for (uint32_t part = 0; part < bench.layout->layers[0].parts; part++) {
+        struct message result = {.kind = WIRE_RESULT, .part = part, .unchanged = true};
+        worker_message(&bench.worker, &result, &bench.out);
+    }
+    assert_int_equal(worker_update(&bench.worker, 0, &good, &bench.out, &err), TRI_EARG);
+    assert_true(worker_sync(&bench.worker, 0, &bench.out));
+    assert_int_equal(worker_update(&bench.worker, 0, &good, &bench.out, &err), TRI_OK);
+    tear_down(&bench);
+}
+
+TEST(a_result_for_a_layer_on_workers_is_ignored)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, "sfb", 0);
+    for (uint32_t part = 0; part < bench.layout->layers[0].parts; part++) {
+        struct message result = {.kind = WIRE_RESULT, .part = part, .unchanged = true};
+        worker_message(&bench.worker, &result, &bench.out);
+    }
+    assert_int_equal(bench.worker.syncers[0].version, 0);
+    tear_down(&bench);
+}
+
+TEST(an_update_before_the_initial_values_is_refused)
+{
+    (void)state;
+    struct bench bench;
+    tri_error err = {0};
+    set_up(&bench, "ps", 1);
+    assert_int_equal(worker_update(&bench.worker, 0, &good, &bench.out, &err), TRI_EARG);
+    assert_string_equal(err.text, "layer 0 has no initial values yet");
+    tear_down(&bench);
+}
+
+TEST(a_worker_alone_can_be_many_clocks_of_nothing_behind)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, "sfb", 0);
+    worker_fini(&bench.worker);
+    layout_free(bench.layout);
+    plan_free(bench.plan);
+    bench.book.workers = bench.book.servers = bench.book.colocated = 1;
+    bench.plan = book_plan(&bench.book);
+    assert_int_equal(layout_make(bench.plan, &mem_libc, &bench.layout, NULL), TRI_OK);
+    struct core_rules rules = {.reproducible = true};
+    assert_int_equal(worker_init(&bench.worker, bench.layout, &rules, 0, 0, &mem_libc, NULL),
+                     TRI_OK);
+    worker_start(&bench.worker, &bench.out);
+    assert_int_equal(worker_update(&bench.worker, 0, &good, &bench.out, NULL), TRI_OK);
+    struct core_op op = bench.sink.last.op;
+    assert_int_equal(op.kind, CORE_OP_APPLY);
+    for (int i = 0; i < 300000; i++) /* deep enough to show recursion */
+        worker_clock(&bench.worker, &bench.out);
+    worker_done(&bench.worker, &op, &bench.out);
+    assert_int_equal(bench.worker.syncers[0].version, 300000);
+    tear_down(&bench);
+}
+
+/* ---- checkpoints ---- */
+
+static struct message mark_at(uint64_t clock)
+{
+    return (struct message){.kind = WIRE_MARK, .clock = clock};
+}
+
+TEST(a_mark_that_comes_too_late_is_refused_with_the_clock_reached)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, "sfb", 0);
+    worker_clock(&bench.worker, &bench.out);
+    struct message mark = mark_at(1);
+    worker_message(&bench.worker, &mark, &bench.out);
+    assert_int_equal(bench.sink.last.message.kind, WIRE_MARKED);
+    assert_false(bench.sink.last.message.accepted);
+    assert_int_equal(bench.sink.last.message.count, 1);
+    mark = mark_at(2);
+    worker_message(&bench.worker, &mark, &bench.out);
+    assert_true(bench.sink.last.message.accepted);
+    tear_down(&bench);
+}
+
+TEST(an_overtaken_mark_and_its_copies_do_not_count)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, "sfb", 0);
+    struct message mark = mark_at(5);
+    worker_message(&bench.worker, &mark, &bench.out);
+    assert_int_equal(bench.worker.to_save, 1);
+    size_t sends = bench.sink.sends;
+    mark = mark_at(4);
+    worker_message(&bench.worker, &mark, &bench.out);
+    assert_int_equal(bench.sink.sends, sends);
+    assert_int_equal(bench.worker.mark, 5);
+    struct core_op copy = {.kind = CORE_OP_COPY, .clock = 4};
+    worker_done(&bench.worker, &copy, &bench.out); /* of a proposal before */
+    assert_int_equal(bench.worker.to_save, 1);
+    copy.clock = 5;
+    worker_done(&bench.worker, &copy, &bench.out);
+    assert_int_equal(bench.worker.to_save, 0);
+    assert_int_equal(bench.sink.last.message.kind, WIRE_SAVED);
+    tear_down(&bench);
+}
+
+TEST(a_server_refuses_a_mark_that_it_has_reached)
+{
+    (void)state;
+    struct bench bench;
+    struct server server;
+    struct core_rules rules = {.reproducible = true};
+    set_up(&bench, "ps", 0);
+    assert_int_equal(server_init(&server, bench.layout, &rules, 0, 7, &mem_libc, NULL), TRI_OK);
+    struct message mark = mark_at(7);
+    server_message(&server, &mark, &bench.out);
+    assert_false(bench.sink.last.message.accepted);
+    mark = mark_at(9);
+    server_message(&server, &mark, &bench.out);
+    assert_true(bench.sink.last.message.accepted);
+    struct core_op copy = {.kind = CORE_OP_COPY, .clock = 8};
+    uint32_t to_save = server.to_save;
+    server_done(&server, &copy, &bench.out);
+    assert_int_equal(server.to_save, to_save);
+    server_fini(&server);
+    tear_down(&bench);
+}
+
 TEST(a_late_push_lands_nowhere_on_the_server)
 {
     (void)state;
@@ -266,6 +465,9 @@ TEST(a_late_push_lands_nowhere_on_the_server)
     set_up(&bench, "ps", 0);
     assert_int_equal(server_init(&server, bench.layout, &rules, 0, 7, &mem_libc, NULL), TRI_OK);
     struct message push = {.kind = WIRE_PUSH, .rank = 1, .clock = 7, .count = 1};
+    assert_int_equal(server_landing(&server, &push).space, CORE_LANDING);
+    assert_int_equal(server_landing(&server, &push).space, CORE_NOWHERE); /* a second copy */
+    server_lost(&server, &push);
     assert_int_equal(server_landing(&server, &push).space, CORE_LANDING);
     push.clock = 6;
     assert_int_equal(server_landing(&server, &push).space, CORE_NOWHERE);
@@ -294,6 +496,16 @@ int main(void)
         cmocka_unit_test(nothing_leaves_only_after_the_clock_before_is_applied),
         cmocka_unit_test(a_late_push_changes_nothing_on_the_server),
         cmocka_unit_test(a_second_copy_of_initial_values_is_dropped),
+        cmocka_unit_test(a_copy_that_comes_while_the_first_is_coming_in_lands_nowhere),
+        cmocka_unit_test(a_witness_lands_results_in_the_stage_and_others_in_place),
+        cmocka_unit_test(results_for_busy_parameters_wait_in_the_stage),
+        cmocka_unit_test(an_update_after_a_clock_without_one_needs_a_sync_first),
+        cmocka_unit_test(a_result_for_a_layer_on_workers_is_ignored),
+        cmocka_unit_test(an_update_before_the_initial_values_is_refused),
+        cmocka_unit_test(a_worker_alone_can_be_many_clocks_of_nothing_behind),
+        cmocka_unit_test(a_mark_that_comes_too_late_is_refused_with_the_clock_reached),
+        cmocka_unit_test(an_overtaken_mark_and_its_copies_do_not_count),
+        cmocka_unit_test(a_server_refuses_a_mark_that_it_has_reached),
         cmocka_unit_test(a_late_push_lands_nowhere_on_the_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -382,6 +382,11 @@ TEST(a_book_that_asks_the_impossible_is_refused)
     book.bits_s = NAN;
     refused(&book, TRI_EARG, "out of its range");
     book = book_of(conv, 4);
+    book.chunk_bytes = 6;
+    refused(&book, TRI_EARG, "not a whole number of floats");
+    book.chunk_bytes = (uint64_t)1 << 34;
+    refused(&book, TRI_EARG, "more than a message can carry");
+    book = book_of(conv, 4);
     book.colocated = 5;
     refused(&book, TRI_EARG, "more nodes are both");
     profile_free(conv);

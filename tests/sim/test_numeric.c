@@ -24,7 +24,10 @@ struct job {
     bool all_factors; /* every layer travels as factors: bits can be compared */
 };
 
-static const char *const optimizers[] = {"sgd", "momentum:0.9", "nesterov:0.8", "adagrad", "adam"};
+/* Adaptive steps divide by the root of the gradient's square: with their tiny default epsilon
+ * the rounding of a gradient near zero would turn into a whole step. */
+static const char *const optimizers[] = {"sgd", "momentum:0.9", "nesterov:0.8", "adagrad:0.1",
+                                         "adam:0.9,0.999,0.1"};
 
 static struct profile *draw_profile(struct rng *rng, bool only_fc)
 {
@@ -136,14 +139,6 @@ static void check_replicas(const struct job *job, const struct sim_cluster *clus
                          (unsigned long long)seed, r, (unsigned long long)clock);
 }
 
-/* Adaptive steps divide by the root of the gradient's square: rounding of a gradient near
- * zero turns into a whole step, so they are compared less strictly. */
-static double tolerance(const struct job *job)
-{
-    const char *name = job->options.optim.ops->name;
-    return strcmp(name, "adam") == 0 || strcmp(name, "adagrad") == 0 ? 0.3 : 1e-5;
-}
-
 static void check_alone(struct job *job, const struct sim_cluster *cluster, uint64_t seed)
 {
     static struct net_reference alone;
@@ -158,7 +153,7 @@ static void check_alone(struct job *job, const struct sim_cluster *cluster, uint
             largest = fmax(largest, fabs(a));
             difference = fmax(difference, fabs(a - b));
         }
-    if (exact ? difference != 0 : !(difference <= tolerance(job) * largest))
+    if (exact ? difference != 0 : !(difference <= 1e-5 * largest))
         fail_msg("seed %llu: differs from one process by %g of %g (%s, %s)",
                  (unsigned long long)seed, difference, largest, exact ? "exact" : "rounded",
                  job->options.optim.ops->name);
@@ -170,7 +165,7 @@ static unsigned long env_number(const char *name, unsigned long fallback)
     return text != NULL ? strtoul(text, NULL, 10) : fallback;
 }
 
-/* TRIDENT_JOBS_SEED and TRIDENT_SIM_JOBS choose other or more of them. */
+/* TRIDENT_SIM_SEED and TRIDENT_SIM_JOBS choose other or more of them. */
 TEST(random_jobs_keep_replicas_equal_and_train_as_one_process_would)
 {
     (void)state;
@@ -454,26 +449,21 @@ TEST(a_replica_that_differs_by_one_bit_is_found)
 TEST(a_checkpoint_holds_every_unit_at_its_clock)
 {
     (void)state;
-    unsigned whole = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         static struct job job;
         draw_job(&job, seed);
         if (!job.options.rules.aggregate) { /* else the caller owns the parameters */
-            job.options.clocks = 8;
+            job.options.clocks = 40;        /* refused proposals look ever further ahead */
             job.options.checkpoint_after = 2;
             struct sim_cluster *cluster = run_job(&job, seed);
             uint32_t crc = 0;
             uint64_t clock = sim_checkpoint(cluster, &crc);
-            if (clock > 0) {
-                assert_true(clock >= 3 && clock <= 8);
-                assert_int_equal(crc, sim_checksum(cluster, 0, clock));
-                whole++;
-            }
+            assert_true(clock >= 3 && clock <= 40);
+            assert_int_equal(crc, sim_checksum(cluster, 0, clock));
             sim_free(cluster);
         }
         free_job(&job);
     }
-    assert_true(whole > 150);
 }
 
 int main(void)
