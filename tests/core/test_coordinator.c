@@ -149,8 +149,10 @@ TEST(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead)
     assert_int_equal(desk.coordinator.mark, 17);
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 12, .accepted = true});
     assert_int_equal(desk.coordinator.agreed, 0); /* to what is no longer proposed */
+    say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 17, .accepted = true});
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 17, .count = 20});
     assert_int_equal(desk.coordinator.mark, 28);
+    assert_int_equal(desk.coordinator.agreed, 0);
     tear_down(&desk);
 }
 

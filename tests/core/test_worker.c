@@ -456,6 +456,30 @@ TEST(a_server_refuses_a_mark_that_it_has_reached)
     tear_down(&bench);
 }
 
+TEST(a_unit_does_not_step_while_it_is_copied)
+{
+    (void)state;
+    struct bench bench;
+    struct server server;
+    struct core_rules rules = {.reproducible = true};
+    set_up(&bench, "ps", 0);
+    assert_int_equal(server_init(&server, bench.layout, &rules, 0, 0, &mem_libc, NULL), TRI_OK);
+    struct message init = {.kind = WIRE_INIT}, mark = mark_at(1);
+    for (init.part = 0; init.part < bench.layout->layers[0].parts; init.part++)
+        server_message(&server, &init, &bench.out);
+    server_message(&server, &mark, &bench.out);
+    struct message nothing = {.kind = WIRE_NOTHING};
+    for (nothing.clock = 0; nothing.clock < 2; nothing.clock++)
+        for (nothing.rank = 0; nothing.rank < 3; nothing.rank++)
+            server_message(&server, &nothing, &bench.out);
+    assert_int_equal(server.units[0].version, 1); /* all are in for clock 1, and it waits */
+    struct core_op copy = {.kind = CORE_OP_COPY, .clock = 1};
+    server_done(&server, &copy, &bench.out);
+    assert_int_equal(server.units[0].version, 2);
+    server_fini(&server);
+    tear_down(&bench);
+}
+
 TEST(a_late_push_lands_nowhere_on_the_server)
 {
     (void)state;
@@ -506,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_mark_that_comes_too_late_is_refused_with_the_clock_reached),
         cmocka_unit_test(an_overtaken_mark_and_its_copies_do_not_count),
         cmocka_unit_test(a_server_refuses_a_mark_that_it_has_reached),
+        cmocka_unit_test(a_unit_does_not_step_while_it_is_copied),
         cmocka_unit_test(a_late_push_lands_nowhere_on_the_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
