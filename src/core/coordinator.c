@@ -49,8 +49,11 @@ static uint32_t count_owners(const struct layout *layout, const struct core_rule
 tri_status coordinator_init(struct coordinator *coordinator, const struct layout *layout,
                             const struct core_rules *rules, const struct mem *mem, tri_error *err)
 {
-    *coordinator = (struct coordinator){
-        .mem = mem, .layout = layout, .rules = *rules, .owners = count_owners(layout, rules)};
+    *coordinator = (struct coordinator){.mem = mem,
+                                        .layout = layout,
+                                        .view = 1,
+                                        .rules = *rules,
+                                        .owners = count_owners(layout, rules)};
     size_t words = bits_words(layout->nodes);
     coordinator->join.in = mem_array(mem, words, sizeof(uint64_t));
     coordinator->checksum[0].in = mem_array(mem, words, sizeof(uint64_t));
@@ -70,10 +73,11 @@ void coordinator_fini(struct coordinator *coordinator)
     *coordinator = (struct coordinator){0};
 }
 
-static void tell(uint32_t node, enum core_role role, enum wire_kind kind, uint64_t clock,
-                 const struct core_out *out)
+static void tell(const struct coordinator *coordinator, uint32_t node, enum core_role role,
+                 enum wire_kind kind, uint64_t clock, const struct core_out *out)
 {
-    struct message message = {.kind = kind, .role = role, .clock = clock};
+    struct message message = {
+        .kind = kind, .role = role, .view = coordinator->view, .clock = clock};
     core_send(out, node, &message, (struct core_ref){.space = CORE_NOWHERE});
 }
 
@@ -81,7 +85,7 @@ static void tell_members(const struct coordinator *coordinator, enum wire_kind k
                          const struct core_out *out)
 {
     for (uint32_t n = 0; n < coordinator->layout->nodes; n++)
-        tell(n, CORE_MEMBER, kind, 0, out);
+        tell(coordinator, n, CORE_MEMBER, kind, 0, out);
 }
 
 /* ---- joining ---- */
@@ -143,9 +147,10 @@ static void propose(struct coordinator *coordinator, const struct core_out *out)
     coordinator->agreed = coordinator->saved = 0;
     for (uint32_t i = 0; i < layout->servers; i++)
         if (server_saves(layout, rules, i))
-            tell(layout->server_node[i], CORE_SERVER, WIRE_MARK, coordinator->mark, out);
+            tell(coordinator, layout->server_node[i], CORE_SERVER, WIRE_MARK, coordinator->mark,
+                 out);
     if (worker_saves(layout, rules))
-        tell(0, CORE_WORKER, WIRE_MARK, coordinator->mark, out);
+        tell(coordinator, 0, CORE_WORKER, WIRE_MARK, coordinator->mark, out);
 }
 
 void coordinator_mark(struct coordinator *coordinator, const struct core_out *out)

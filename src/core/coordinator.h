@@ -34,6 +34,7 @@ struct coordinator_round {
 struct coordinator {
     const struct mem *mem;
     enum coordinator_stage stage;
+    uint32_t view;               /* 1 from the start; it changes when nodes depart */
     const struct layout *layout; /* borrowed */
     struct core_rules rules;
     struct coordinator_round join;        /* hashes */

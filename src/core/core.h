@@ -26,6 +26,7 @@ struct message {
     enum wire_kind kind;
     enum core_role role; /* of the receiver */
     uint32_t from;       /* node */
+    uint32_t view;       /* START: the number of the list of live nodes */
     uint32_t layer;
     uint32_t part; /* PUSH, RESULT, INIT: of the layer; FACTORS: of the update */
     uint64_t clock;

@@ -28,6 +28,7 @@ void member_message(struct member *member, const struct message *message,
         break;
     case WIRE_START:
         member->started = true;
+        member->view = message->view;
         core_wake(out, UINT32_MAX);
         break;
     case WIRE_REFUSED:

@@ -13,6 +13,7 @@ struct member {
     uint64_t layers_hash; /* of what the caller described */
     uint64_t plan_hash;
     bool started;
+    uint32_t view; /* 0 before the start */
 };
 
 void member_init(struct member *member, uint32_t node, uint64_t layers_hash, uint64_t plan_hash);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/member.h"
 #include "lib/books.h"
 #include "lib/test.h"
 
@@ -87,6 +88,12 @@ TEST(all_must_come_and_be_alike_before_it_starts)
     for (uint32_t n = 0; n < 5; n++)
         say(&desk, (struct message){.kind = WIRE_READY, .from = n, .hash = 2});
     assert_int_equal(desk.sink.sent[WIRE_START], 5);
+    assert_int_equal(desk.sink.last.message.view, 1);
+    struct member member;
+    member_init(&member, 4, 1, 2);
+    member_message(&member, &desk.sink.last.message, &desk.out);
+    assert_true(member.started);
+    assert_int_equal(member.view, 1);
     tear_down(&desk);
 }
 
