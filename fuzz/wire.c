@@ -131,6 +131,7 @@ static void check_book(const struct wire_book *book)
     must(isfinite(book->flops_s) && book->flops_s > 0);
     must(isfinite(book->latency_s) && !signbit(book->latency_s));
     must(isfinite(book->message_s) && !signbit(book->message_s));
+    must(!(book->aggregate && book->replicated));
     must(book->batch >= 1 && book->scheme_count >= 1 && book->layer_count >= 1);
 }
 

@@ -29,6 +29,8 @@ static const char *wrong_numbers(const struct wire_book *book)
         return "a time is negative or not a number";
     if (book->rule > WIRE_RULE_TIME)
         return "the rule is unknown";
+    if (book->aggregate && book->replicated)
+        return "it is aggregate and replicated at once";
     return NULL;
 }
 
@@ -98,6 +100,7 @@ static void put_fields(const struct wire_book *book, struct buf *data)
     wire_put_u8(data, book->rule);
     wire_put_u8(data, book->reproducible);
     wire_put_u8(data, book->aggregate);
+    wire_put_u8(data, book->replicated);
     wire_put_u8(data, (uint8_t)book->scheme_count);
     for (uint32_t i = 0; i < book->scheme_count; i++)
         wire_put_text(data, book->schemes[i]);
@@ -143,6 +146,7 @@ static void get_fields(struct wire_in *in, struct wire_book *book)
     book->rule = wire_get_u8(in);
     book->reproducible = wire_get_bool(in);
     book->aggregate = wire_get_bool(in);
+    book->replicated = wire_get_bool(in);
     book->scheme_count = wire_get_u8(in);
     /* More than there is room for is refused by the rules; here they are not stored. */
     for (uint32_t i = 0; i < book->scheme_count && i < WIRE_MAX_SCHEMES; i++)

@@ -35,7 +35,8 @@ struct wire_book {
     uint32_t grid_rows, grid_cols; /* 0: the best */
     uint8_t rule;                  /* enum wire_rule */
     bool reproducible;
-    bool aggregate; /* what comes back is the quotient, not parameters */
+    bool aggregate;  /* results are the quotient, and the caller steps */
+    bool replicated; /* results are the quotient, and workers step the optimiser; not both */
     uint32_t scheme_count;
     struct wire_text schemes[WIRE_MAX_SCHEMES]; /* that may be chosen, each once, at least one;
                                                    the earlier wins among equals */

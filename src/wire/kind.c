@@ -22,7 +22,7 @@ enum {
 static const struct wire_kind_info kinds[WIRE_KINDS] = {
     /* name, route, uses; then what is not 0 */
     [WIRE_HELLO] = {"HELLO", "node, C", 0, .head = 12, .data_min = 9, .data_max = LIST},
-    [WIRE_BOOK] = {"BOOK", "C, node", 0, .data_min = 112, .data_max = LIST},
+    [WIRE_BOOK] = {"BOOK", "C, node", 0, .data_min = 113, .data_max = LIST},
     [WIRE_READY] = {"READY", "node, C", WIRE_USE_PLAN, .head = 0},
     [WIRE_START] = {"START", "C, node", CLOCK, .head = 0},
     [WIRE_REFUSED] = {"REFUSED", "C, node", 0, .data_min = 2, .data_max = REASON_MAX},

@@ -62,6 +62,7 @@ static inline struct wire_book sample_book(void)
         .grid_cols = 3,
         .rule = WIRE_RULE_TIME,
         .reproducible = true,
+        .replicated = true,
         .scheme_count = 2,
         .schemes = {wire_text_of("ps"), wire_text_of("sfb")},
         .forced = wire_text_of(""),

@@ -70,6 +70,7 @@ static struct wire_book random_book(struct rng *rng, char rooms[MOST][40])
     book.rule = (uint8_t)rng_below(rng, 2);
     book.reproducible = rng_below(rng, 2) == 1;
     book.aggregate = rng_below(rng, 2) == 1;
+    book.replicated = !book.aggregate && rng_below(rng, 2) == 1;
     book.scheme_count = 1 + (uint32_t)rng_below(rng, MOST);
     for (unsigned i = 0; i < book.scheme_count; i++)
         book.schemes[i] = name(rng, i, rooms[i]);
@@ -90,7 +91,8 @@ static void same_book(const struct wire_book *a, const struct wire_book *b)
     assert_true(a->chunk_bytes == b->chunk_bytes && a->server_bytes == b->server_bytes);
     assert_true(a->grid_rows == b->grid_rows && a->grid_cols == b->grid_cols);
     assert_true(a->rule == b->rule && a->reproducible == b->reproducible &&
-                a->aggregate == b->aggregate && a->layer_count == b->layer_count);
+                a->aggregate == b->aggregate && a->replicated == b->replicated &&
+                a->layer_count == b->layer_count);
     assert_int_equal(a->scheme_count, b->scheme_count);
     for (uint32_t i = 0; i < a->scheme_count; i++)
         assert_true(wire_text_equal(a->schemes[i], b->schemes[i]));
@@ -159,6 +161,12 @@ static void change_latency(struct wire_book *book, struct wire_layer *layers)
     book->latency_s = nextafter(book->latency_s, 1);
 }
 
+static void change_stepper(struct wire_book *book, struct wire_layer *layers)
+{
+    (void)layers;
+    book->replicated = !book->replicated;
+}
+
 static void change_order(struct wire_book *book, struct wire_layer *layers)
 {
     (void)layers;
@@ -178,6 +186,7 @@ TEST(equal_books_have_equal_hashes_and_others_have_not)
     uint64_t hash = hash_with(NULL);
     assert_true(hash == hash_with(NULL));
     assert_true(hash != hash_with(change_latency));
+    assert_true(hash != hash_with(change_stepper));
     assert_true(hash != hash_with(change_order));
     assert_true(hash != hash_with(change_layer));
 }
@@ -266,25 +275,27 @@ TEST(books_with_impossible_numbers_are_refused)
     refuse_at(76, 2, 1, "the rule is unknown");
     refuse_at(77, 2, 1, "a yes or no is neither 0 nor 1");
     refuse_at(78, 255, 1, "a yes or no is neither 0 nor 1");
+    refuse_at(79, 2, 1, "a yes or no is neither 0 nor 1");
+    refuse_at(78, 0x0101, 2, "it is aggregate and replicated at once");
 }
 
 TEST(books_with_impossible_names_or_lists_are_refused)
 {
     (void)state;
-    refuse_at(79, 0, 1, "schemes are not within 1 and 32");
-    refuse_at(81, '\n', 1, "a text has a control character in it"); /* ps */
-    /* 80 "ps" 83 "sfb" 87 "" 88 "hash" 93 "momentum:0.9" 106 "bsp" 110 homes 118 layers */
-    refuse_at(110, 3, 4, "a server is at home on no worker's node");
-    refuse_at(110, 1, 4, "two servers are at home on one node");
-    refuse_at(118, 0, 4, "layers are not within 1 and 1048576");
-    refuse_at(118, UINT32_MAX, 4, "it announces more items than it has bytes for");
-    /* 122 "fc6" 126 kind 127 rows 131 cols 135 bias 139 K */
-    refuse_at(126, 5, 1, "a layer is of unknown kind");
-    refuse_at(127, UINT32_C(1) << 31, 4, "a side of a layer is over 2147483647");
-    refuse_at(131, UINT32_MAX, 4, "a side of a layer is over 2147483647");
-    refuse_at(139, UINT32_MAX, 4, "a side of a layer is over 2147483647");
-    refuse_at(135, 4095, 4, "the bias of a layer is neither 0 nor its rows");
-    refuse_at(127, 0x7fffffff7fffffff, 8, "the bias of a layer is neither 0 nor its rows");
+    refuse_at(80, 0, 1, "schemes are not within 1 and 32");
+    refuse_at(82, '\n', 1, "a text has a control character in it"); /* ps */
+    /* 81 "ps" 84 "sfb" 88 "" 89 "hash" 94 "momentum:0.9" 107 "bsp" 111 homes 119 layers */
+    refuse_at(111, 3, 4, "a server is at home on no worker's node");
+    refuse_at(111, 1, 4, "two servers are at home on one node");
+    refuse_at(119, 0, 4, "layers are not within 1 and 1048576");
+    refuse_at(119, UINT32_MAX, 4, "it announces more items than it has bytes for");
+    /* 123 "fc6" 127 kind 128 rows 132 cols 136 bias 140 K */
+    refuse_at(127, 5, 1, "a layer is of unknown kind");
+    refuse_at(128, UINT32_C(1) << 31, 4, "a side of a layer is over 2147483647");
+    refuse_at(132, UINT32_MAX, 4, "a side of a layer is over 2147483647");
+    refuse_at(140, UINT32_MAX, 4, "a side of a layer is over 2147483647");
+    refuse_at(136, 4095, 4, "the bias of a layer is neither 0 nor its rows");
+    refuse_at(128, 0x7fffffff7fffffff, 8, "the bias of a layer is neither 0 nor its rows");
 }
 
 static void refuse_book(const struct wire_book *book, const uint32_t *homes,
@@ -314,6 +325,9 @@ TEST(a_book_that_nobody_would_take_is_not_written)
     book = sample_book();
     book.bits_s = (double)NAN;
     refuse_book(&book, NULL, layers, "a rate is not a positive number");
+    book = sample_book();
+    book.aggregate = book.replicated = true;
+    refuse_book(&book, NULL, layers, "it is aggregate and replicated at once");
     book = sample_book();
     book.schemes[1] = wire_text_of("ps");
     refuse_book(&book, NULL, layers, "a scheme is named twice");
