@@ -80,6 +80,8 @@ typedef enum tri_scheme_home {
     TRI_HOME_WHOLE    /* on one server that holds the whole layer */
 } tri_scheme_home;
 
+struct tri_scheme_steps; /* not defined yet */
+
 /* What a worker sends. */
 typedef enum tri_scheme_form { TRI_FORM_DENSE, TRI_FORM_FACTORS, TRI_FORM_ROWS } tri_scheme_form;
 
@@ -106,6 +108,9 @@ typedef struct tri_scheme_ops {
     /* Writes the formula with the numbers put in, at most cap bytes with the NUL. */
     void (*explain)(const tri_scheme_layer *layer, const tri_scheme_cluster *cluster, char *out,
                     size_t cap);
+    /* For exchanges that home and form cannot say, such as the rounds of a ring. NULL for
+     * all that there are; a scheme that needs it cannot run before the core knows it. */
+    const struct tri_scheme_steps *steps;
 } tri_scheme_ops;
 
 /* ---- placements: which server owns which piece of the parameters ---- */
@@ -149,7 +154,8 @@ typedef struct tri_consistency {
 } tri_consistency;
 
 /* A hook per place where the thesis on the modularized parameter server asks its
- * controller. A version v of a layer holds the updates of clocks 0 to v-1. */
+ * controller. A version v of a layer or unit holds the updates of all ranks for clocks 0 to
+ * v-1; under rules that step on every push it may hold some newer ones, too. */
 typedef struct tri_consistency_ops {
     uint32_t abi; /* TRI_CONSISTENCY_ABI */
     const char *name;
@@ -172,25 +178,43 @@ typedef struct tri_consistency_ops {
     bool (*clock)(const tri_consistency *self, uint64_t clock, uint64_t version);
     /* The rate of one step on the server. */
     float (*lr)(const tri_consistency *self, float lr);
+    /* After update, for rules that hold back small changes: is the change that has gathered
+     * since the last send large enough, beside the parameters themselves (both Euclidean
+     * norms)? NULL: every update is sent. */
+    bool (*worth_sending)(const tri_consistency *self, double change, double parameters);
 } tri_consistency_ops;
 
 /* ---- codecs: how values are written on the wire ---- */
 
 #define TRI_CODEC_ABI 1
 
+enum { TRI_CODEC_ARGS = 4 };
+
+/* What is being encoded. The same on both sides, so that chance can be drawn from it. */
+typedef struct tri_codec_use {
+    float args[TRI_CODEC_ARGS]; /* numbers of "topk:0.01", in the order of options */
+    uint32_t layer, rank;
+    uint64_t clock;
+    size_t first; /* of the n values, within the tensor */
+} tri_codec_use;
+
 typedef struct tri_codec_ops {
     uint32_t abi; /* TRI_CODEC_ABI */
     const char *name;
     const char *summary;
-    const tri_option_row *options;
-    bool exact;                /* decode(encode(x)) is x, bit for bit */
-    size_t state_bytes;        /* zeroed bytes the host keeps per tensor; 0 if stateless */
+    const tri_option_row *options; /* as many as there are args */
+    bool exact;                    /* decode(encode(x)) is x, bit for bit */
+    /* Zeroed bytes that the host keeps for a tensor of n floats, for what is carried from
+     * one clock to the next (error feedback). NULL: stateless. */
+    size_t (*state_bytes)(size_t n);
     size_t (*bound)(size_t n); /* the most bytes n floats can become */
-    /* Never called twice at once on one state. decode must survive hostile input. */
-    tri_status (*encode)(void *state, const float *src, size_t n, uint8_t *dst, size_t cap,
-                         size_t *used);
-    tri_status (*decode)(const uint8_t *src, size_t len, float *dst, size_t n);
-    void (*reset)(void *state); /* NULL: nothing to forget */
+    /* Never called twice at once on one state, which is the whole tensor's. decode must
+     * survive hostile input. */
+    tri_status (*encode)(const tri_codec_use *use, void *state, const float *src, size_t n,
+                         uint8_t *dst, size_t cap, size_t *used);
+    tri_status (*decode)(const tri_codec_use *use, const uint8_t *src, size_t len, float *dst,
+                         size_t n);
+    void (*reset)(void *state, size_t n); /* NULL: nothing to forget */
 } tri_codec_ops;
 
 /* ---- optimisers: how parameters step ---- */
@@ -207,7 +231,8 @@ typedef struct tri_optimizer_ops {
     uint32_t state_floats;         /* per parameter, zero at the start */
     /* Steps n parameters by the mean update. state holds state_floats runs of n
      * floats. steps is how many steps came before this one. Element i depends on element i
-     * only, so that any cutting into chunks gives the same bits. */
+     * only, so that any cutting into chunks gives the same bits; what needs norms of whole
+     * layers (LARS, clipping) is done by the caller in aggregate mode. */
     void (*step)(const float args[TRI_OPTIMIZER_ARGS], float *params, float *state,
                  const float *mean, size_t n, float lr, uint64_t steps);
 } tri_optimizer_ops;
