@@ -45,10 +45,11 @@ struct node {
     struct sim_traffic traffic;
 };
 
-/* A connection from one node to another: one message at a time, the most urgent next. */
+/* From one node to another over some sockets: one message at a time on each, the most
+ * urgent next. On different sockets they overtake each other. */
 struct link {
     struct queue queue;
-    bool sending;
+    uint32_t sending; /* sockets in use */
 };
 
 struct sim_cluster {
@@ -118,9 +119,10 @@ static void send_next(struct sim_cluster *cluster, uint32_t from, uint32_t to)
 {
     struct link *link = &cluster->links[(size_t)from * cluster->layout->nodes + to];
     struct queue_entry entry;
-    if (link->sending || !queue_pop(&link->queue, &entry))
+    uint32_t sockets = cluster->options.sockets > 0 ? cluster->options.sockets : 1;
+    if (link->sending == sockets || !queue_pop(&link->queue, &entry))
         return;
-    link->sending = true;
+    link->sending++;
     schedule(cluster, (struct event){.kind = EVENT_HEADER, .node = to, .packet = entry.tag}, 20);
 }
 
@@ -225,7 +227,7 @@ static void take_data(struct sim_cluster *cluster, struct packet *packet)
         member_message(&node->member, &packet->message, &out);
         break;
     }
-    cluster->links[(size_t)packet->from * cluster->layout->nodes + packet->to].sending = false;
+    cluster->links[(size_t)packet->from * cluster->layout->nodes + packet->to].sending--;
     send_next(cluster, packet->from, packet->to);
     free_packet(cluster, packet);
 }

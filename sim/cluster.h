@@ -1,7 +1,7 @@
 /* A whole job in one process: every node runs the real core, time is virtual.
  *
  * Numeric mode: payloads are real, arithmetic is done, links delay by chance but
- * keep the order of each connection. The same seeds give the same run. What the
+ * keep the order of each socket. The same seeds give the same run. What the
  * workers compute comes from an app handed in. While it runs it checks that no
  * memory changes between the moment a message was asked for and its arrival. */
 #ifndef TRIDENT_SIM_CLUSTER_H
@@ -44,8 +44,9 @@ struct sim_app {
 };
 
 struct sim_options {
-    uint64_t seed;   /* of delays and so of the order of messages */
-    uint64_t clocks; /* iterations */
+    uint64_t seed;    /* of delays and so of the order of messages */
+    uint64_t clocks;  /* iterations */
+    uint32_t sockets; /* from one node to another; 0: one */
     struct core_rules rules;
     struct optim optim;
     struct sim_app app;

@@ -97,6 +97,7 @@ static void draw_job(struct job *job, uint64_t seed)
                             .leave_out = rng_below(&rng, 3) == 0,
                             .busy = rng_below(&rng, 2) == 0};
     job->options = (struct sim_options){.seed = seed + 1, .clocks = 3 + rng_below(&rng, 5)};
+    job->options.sockets = 1 + (uint32_t)rng_below(&rng, 6);
     job->options.rules.reproducible = true;
     if (rng_below(&rng, 4) == 0) {
         job->options.rules.aggregate = job->net.aggregate = true;
