@@ -207,7 +207,9 @@ static void take_data(struct sim_cluster *cluster, struct packet *packet)
     bool to_server = packet->message.role == CORE_SERVER;
     check_source(cluster, packet);
     count_traffic(cluster, packet);
-    if (packet->landing.space != CORE_NOWHERE)
+    if (packet->landing.space == CORE_ADD)
+        sim_runs_add(runs_of(node, to_server, packet->landing), packet->data);
+    else if (packet->landing.space != CORE_NOWHERE)
         sim_runs_write(runs_of(node, to_server, packet->landing), packet->data);
     struct core_out out = out_of(node, to_server);
     bool forgotten = packet->floats > 0 && packet->landing.space == CORE_NOWHERE;
@@ -621,6 +623,11 @@ tri_status sim_run(struct sim_cluster *cluster, tri_error *err)
 const float *sim_params(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer)
 {
     return cluster->nodes[rank].worker_memory.params[layer];
+}
+
+bool sim_counted(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer, uint32_t of)
+{
+    return worker_counted(&cluster->nodes[rank].worker, layer, of);
 }
 
 uint32_t sim_checksum(const struct sim_cluster *cluster, uint32_t rank, uint64_t clock)

@@ -78,6 +78,8 @@ tri_status sim_run(struct sim_cluster *cluster, tri_error *err);
 /* After the run. Parameters of a layer on a worker; CRC-32C of all of them as each
  * iteration began (clock 0 .. clocks); traffic of a node after the start. */
 const float *sim_params(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer);
+/* Does worker `rank` know the update of rank `of` to be in the last result of the layer? */
+bool sim_counted(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer, uint32_t of);
 uint32_t sim_checksum(const struct sim_cluster *cluster, uint32_t rank, uint64_t clock);
 /* The clock of the last whole checkpoint (0: none), and the CRC-32C of what is in it. */
 uint64_t sim_checkpoint(const struct sim_cluster *cluster, uint32_t *crc);

@@ -23,6 +23,12 @@ void sim_runs_write(struct sim_runs runs, const float *in)
         }
 }
 
+void sim_runs_add(struct sim_runs runs, const float *in)
+{
+    for (uint64_t i = 0; i < runs.count[0]; i++)
+        runs.at[0][i] += in[i];
+}
+
 bool sim_runs_equal(struct sim_runs runs, const float *with)
 {
     for (int i = 0; i < 2; i++)
@@ -230,11 +236,22 @@ void sim_worker_op(struct sim_worker_memory *memory, const struct worker *worker
 
 /* ---- servers ---- */
 
-static size_t landing_floats(const struct layout *layout, const struct layout_unit *unit)
+/* A slot for every rank; none where updates are added as they come. */
+static size_t slots_floats(const struct layout *layout, const struct layout_unit *unit,
+                           const struct core_rules *rules)
 {
     const struct layout_layer *layer = &layout->layers[unit->layer];
-    return layout->workers *
-           (layer->form == TRI_FORM_FACTORS ? slot_floats(layer) : (size_t)unit->floats);
+    if (layer->form == TRI_FORM_FACTORS)
+        return layout->workers * slot_floats(layer);
+    return rules->reproducible ? layout->workers * (size_t)unit->floats : 0;
+}
+
+/* What of it the plan counts: without slots, the sum that takes their place. */
+static size_t landing_floats(const struct layout *layout, const struct layout_unit *unit,
+                             const struct core_rules *rules)
+{
+    size_t slots = slots_floats(layout, unit, rules);
+    return slots > 0 ? slots : (size_t)unit->floats;
 }
 
 tri_status sim_server_memory_init(struct sim_server_memory *memory, const struct layout *layout,
@@ -259,8 +276,8 @@ tri_status sim_server_memory_init(struct sim_server_memory *memory, const struct
             continue;
         uint32_t at = memory->count++;
         memory->units[at] = i;
-        memory->landing[at] = floats(mem, landing_floats(layout, unit), &ok);
-        memory->landing_floats += landing_floats(layout, unit);
+        memory->landing[at] = floats(mem, slots_floats(layout, unit, rules), &ok);
+        memory->landing_floats += landing_floats(layout, unit, rules);
         memory->sum[at] = floats(mem, unit->floats, &ok);
         memory->shard[at] = floats(mem, unit->floats, &ok);
         memory->state[at] = floats(mem, unit->floats * optim->ops->state_floats, &ok);
@@ -291,7 +308,8 @@ struct sim_runs sim_server_runs(const struct sim_server_memory *memory, struct c
                            ref.rank, ref);
     float *base = ref.space == CORE_LANDING
                       ? memory->landing[ref.index] + (size_t)ref.rank * unit->floats
-                      : memory->shard[ref.index];
+                  : ref.space == CORE_ADD ? memory->sum[ref.index]
+                                          : memory->shard[ref.index];
     return (struct sim_runs){.at = {base + ref.first}, .count = {ref.count}};
 }
 
@@ -337,4 +355,6 @@ void sim_server_op(struct sim_server_memory *memory, const struct server *server
     if (step)
         memory->optim.ops->step(memory->optim.args, memory->shard[i], memory->state[i], mean, n,
                                 op->lr, op->steps);
+    if (!memory->rules.reproducible)
+        memset(memory->sum[i], 0, n * sizeof(float));
 }

@@ -17,6 +17,7 @@ struct sim_runs {
 };
 void sim_runs_read(struct sim_runs runs, float *out);
 void sim_runs_write(struct sim_runs runs, const float *in);
+void sim_runs_add(struct sim_runs runs, const float *in); /* of one run */
 bool sim_runs_equal(struct sim_runs runs, const float *with);
 
 struct sim_factors {

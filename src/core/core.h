@@ -35,10 +35,11 @@ struct message {
     uint32_t parts; /* FACTORS: the update travels in */
     uint64_t count; /* of samples, or what the caller counts */
     uint32_t lr_bits;
-    uint32_t crc;   /* CHECKSUM */
-    uint64_t hash;  /* HELLO: of the layers; READY: of the plan */
-    bool unchanged; /* RESULT: nobody had an update; no data follows */
-    bool accepted;  /* MARKED: else count is the clock that this owner has reached */
+    uint32_t crc;            /* CHECKSUM */
+    uint64_t hash;           /* HELLO: of the layers; READY: of the plan */
+    bool unchanged;          /* RESULT: nobody had an update; no data follows */
+    const uint64_t *counted; /* RESULT: set of ranks in it; the sender\'s, stable like the data */
+    bool accepted;           /* MARKED: else count is the clock that this owner has reached */
 };
 
 enum core_space {
@@ -49,6 +50,7 @@ enum core_space {
     CORE_GRADIENT, /* worker: the dense update of layer `index` */
     CORE_FACTORS,  /* worker: slot (layer index, generation, rank); first and count are rows */
     CORE_LANDING,  /* server: slot (its unit index, rank); floats of the unit */
+    CORE_ADD,      /* server: added to the sum of its unit index as the bytes come */
     CORE_PRODUCTS, /* server: factors for its unit index, of rank; first and count are rows */
     CORE_SHARD,    /* server: what it answers with, of its unit index */
 };
@@ -65,7 +67,8 @@ struct core_ref {
 enum core_op_kind {
     /* server */
     CORE_OP_SUM,     /* sum of unit index = (first ? 0 : sum) + landing slot of rank */
-    CORE_OP_STEP,    /* mean = sum / count; shard = step(shard, mean), or the mean itself */
+    CORE_OP_STEP,    /* mean = sum / count; shard = step(shard, mean), or the mean itself; where
+                        updates are added as they come, the sum is zero again after it */
     CORE_OP_PRODUCT, /* the same from the factors of all ranks that are in, in rank order */
     /* both */
     CORE_OP_COPY, /* shard of a unit, or parameters of a layer, into the checkpoint of clock */

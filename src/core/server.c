@@ -1,6 +1,8 @@
 /* The server's side of ps and adam under bsp. */
 #include "core/server.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "mod/consistency.h"
 
@@ -36,10 +38,11 @@ tri_status server_init(struct server *server, const struct layout *layout,
         tri_status status =
             gather_init(&unit->gather, mem, layout->workers, most_parts(layout, owned), err);
         unit->summed = mem_array(mem, bits_words(layout->workers), sizeof *unit->summed);
+        unit->counted = mem_array(mem, bits_words(layout->workers), sizeof *unit->counted);
         unit->inits = mem_array(mem, bits_words(owned->parts), sizeof *unit->inits);
         unit->init_claims = mem_array(mem, bits_words(owned->parts), sizeof *unit->init_claims);
-        if (status == TRI_OK &&
-            (unit->summed == NULL || unit->inits == NULL || unit->init_claims == NULL))
+        if (status == TRI_OK && (unit->summed == NULL || unit->counted == NULL ||
+                                 unit->inits == NULL || unit->init_claims == NULL))
             status = fail_nomem(err, "a server");
         if (status != TRI_OK) {
             server_fini(server);
@@ -57,6 +60,7 @@ void server_fini(struct server *server)
     for (uint32_t i = 0; i < server->unit_count; i++) {
         gather_fini(&server->units[i].gather, server->mem);
         mem_free(server->mem, server->units[i].summed);
+        mem_free(server->mem, server->units[i].counted);
         mem_free(server->mem, server->units[i].inits);
         mem_free(server->mem, server->units[i].init_claims);
     }
@@ -119,6 +123,12 @@ static bool fits(const struct server *server, const struct server_unit *unit,
            message->part < message->parts;
 }
 
+/* Without a promise of order, updates need no slots: they are added as they come. */
+static bool adds(const struct server *server)
+{
+    return !server->rules.reproducible;
+}
+
 struct core_ref server_landing(struct server *server, const struct message *message)
 {
     struct core_ref nowhere = {.space = CORE_NOWHERE};
@@ -134,7 +144,8 @@ struct core_ref server_landing(struct server *server, const struct message *mess
         !gather_claim(&unit->gather, message, within))
         return nowhere;
     if (message->kind == WIRE_PUSH) {
-        struct core_ref ref = part_ref(server, unit, CORE_LANDING, message->part);
+        struct core_ref ref =
+            part_ref(server, unit, adds(server) ? CORE_ADD : CORE_LANDING, message->part);
         ref.rank = message->rank;
         return ref;
     }
@@ -147,7 +158,7 @@ struct core_ref server_landing(struct server *server, const struct message *mess
                              .count = last - first};
 }
 
-void server_lost(struct server *server, const struct message *message)
+void server_lost(struct server *server, const struct message *message, const struct core_out *out)
 {
     struct server_unit *unit = unit_of(server, message);
     if (unit == NULL)
@@ -157,6 +168,10 @@ void server_lost(struct server *server, const struct message *message)
         bits_remove(unit->init_claims, within);
     else if (message->clock == unit->version && fits(server, unit, message))
         gather_release(&unit->gather, message, within);
+    /* Some of it is in the sum already, and cannot be told from the rest. */
+    if (message->kind == WIRE_PUSH && adds(server))
+        core_fail(out, TRI_EPEER, "an update of rank %u for layer %u was torn while it was summed",
+                  message->rank, message->layer);
 }
 
 /* ---- applying and answering ---- */
@@ -176,7 +191,8 @@ static void answer(struct server *server, struct server_unit *unit, bool unchang
                                       .clock = unit->version - 1,
                                       .count = unit->gather.count,
                                       .lr_bits = unit->gather.lr_bits,
-                                      .unchanged = unchanged};
+                                      .unchanged = unchanged,
+                                      .counted = unit->counted};
             struct core_ref ref = {.space = CORE_NOWHERE};
             if (!unchanged)
                 ref = part_ref(server, unit, CORE_SHARD, message.part);
@@ -204,6 +220,8 @@ static void close_clock(struct server *server, struct server_unit *unit, const s
     bool unchanged = unit->gather.count == 0;
     unit->steps += !unchanged;
     unit->version++;
+    memcpy(unit->counted, unit->gather.values,
+           bits_words(unit->gather.ranks) * sizeof *unit->counted);
     answer(server, unit, unchanged, out);
     unit->next = unit->sums = 0;
     bits_clear(unit->summed, unit->gather.ranks);
@@ -241,9 +259,8 @@ static bool sum_in_order(struct server *server, struct server_unit *unit,
     return false;
 }
 
-/* Sums any rank that is in. */
-static bool sum_on_arrival(struct server *server, struct server_unit *unit,
-                           const struct core_out *out)
+/* Sums any rank that is in: two ranks commute, so their order does not matter. */
+static bool sum_any(struct server *server, struct server_unit *unit, const struct core_out *out)
 {
     const struct gather *gather = &unit->gather;
     size_t rank = bits_first_without(gather->values, unit->summed, gather->ranks);
@@ -253,11 +270,11 @@ static bool sum_on_arrival(struct server *server, struct server_unit *unit,
     return true;
 }
 
-/* Two ranks commute, so their order does not matter. */
 static bool sum_next(struct server *server, struct server_unit *unit, const struct core_out *out)
 {
-    bool in_order = server->rules.reproducible && unit->gather.ranks > 2;
-    return in_order ? sum_in_order(server, unit, out) : sum_on_arrival(server, unit, out);
+    if (adds(server))
+        return false; /* they are in the sum already */
+    return unit->gather.ranks > 2 ? sum_in_order(server, unit, out) : sum_any(server, unit, out);
 }
 
 /* Does whatever can be done now; one operation at a time per unit. */

@@ -21,6 +21,7 @@ struct server_unit {
     uint32_t next;         /* rank order: the rank to be summed next */
     uint32_t sums;         /* ranks in the sum */
     uint64_t *summed;      /* which */
+    uint64_t *counted;     /* ranks in the last result, for those it is sent to */
     bool busy;             /* an operation is under way */
     uint32_t init_parts;   /* of the initial values that are in */
     uint64_t *inits;       /* which */
@@ -49,8 +50,9 @@ void server_fini(struct server *server);
 
 /* Where the data of a message that has begun to arrive shall go; nowhere as in worker.h. */
 struct core_ref server_landing(struct server *server, const struct message *message);
-/* Its connection broke before the data was in. */
-void server_lost(struct server *server, const struct message *message);
+/* Its connection broke before the data was in. Where updates are added as they come that
+ * tears the sum and ends the job. */
+void server_lost(struct server *server, const struct message *message, const struct core_out *out);
 /* The message and its data are in. */
 void server_message(struct server *server, const struct message *message,
                     const struct core_out *out);

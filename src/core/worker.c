@@ -1,6 +1,8 @@
 /* The worker's side of ps, sfb and adam under bsp. */
 #include "core/worker.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "mod/consistency.h"
 
@@ -26,7 +28,9 @@ static tri_status init_syncer(struct worker *worker, uint32_t index, uint64_t fi
     syncer->parts = mem_array(worker->mem, bits_words(layer->parts), sizeof *syncer->parts);
     syncer->stage = mem_array(worker->mem, bits_words(layer->parts), sizeof *syncer->stage);
     syncer->claims = mem_array(worker->mem, bits_words(layer->parts), sizeof *syncer->claims);
-    if (syncer->parts == NULL || syncer->stage == NULL || syncer->claims == NULL)
+    syncer->counted = mem_array(worker->mem, bits_words(layout->workers), sizeof *syncer->counted);
+    if (syncer->parts == NULL || syncer->stage == NULL || syncer->claims == NULL ||
+        syncer->counted == NULL)
         return fail_nomem(err, "a worker");
     if (!on_workers(layer))
         return TRI_OK;
@@ -69,6 +73,7 @@ void worker_fini(struct worker *worker)
         mem_free(worker->mem, worker->syncers[i].parts);
         mem_free(worker->mem, worker->syncers[i].stage);
         mem_free(worker->mem, worker->syncers[i].claims);
+        mem_free(worker->mem, worker->syncers[i].counted);
         gather_fini(&worker->syncers[i].generation[0], worker->mem);
         gather_fini(&worker->syncers[i].generation[1], worker->mem);
     }
@@ -230,6 +235,11 @@ static void applied(struct worker *worker, uint32_t layer, bool changed, const s
     }
 }
 
+static void note_counted(const struct worker *worker, struct syncer *syncer, const uint64_t *ranks)
+{
+    memcpy(syncer->counted, ranks, bits_words(worker->layout->workers) * sizeof *ranks);
+}
+
 /* Nobody had an update. Parameters stay; a mean of nothing reads as zero. */
 static void unchanged(struct worker *worker, uint32_t layer, const struct core_out *out)
 {
@@ -250,6 +260,7 @@ static void try_apply(struct worker *worker, uint32_t layer, const struct core_o
         return;
     syncer->count = gather->count;
     syncer->lr_bits = gather->lr_bits;
+    note_counted(worker, syncer, gather->values);
     if (gather->count == 0)
         unchanged(worker, layer, out);
     else
@@ -554,8 +565,11 @@ static void take_result(struct worker *worker, const struct message *message,
                                                      message->clock + 1) ||
         !bits_add(syncer->parts, message->part))
         return;
-    if (syncer->parts_in++ == 0)
+    if (syncer->parts_in++ == 0) {
         syncer->count = 0;
+        if (message->counted != NULL)
+            note_counted(worker, syncer, message->counted);
+    }
     if (!message->unchanged) {
         syncer->count = message->count;
         syncer->lr_bits = message->lr_bits;
@@ -650,6 +664,11 @@ void worker_start(struct worker *worker, const struct core_out *out)
 bool worker_started(const struct worker *worker)
 {
     return worker->not_started == 0;
+}
+
+bool worker_counted(const struct worker *worker, uint32_t layer, uint32_t rank)
+{
+    return bits_has(worker->syncers[layer].counted, rank);
 }
 
 bool worker_part_staged(const struct worker *worker, uint32_t layer, uint32_t part)

@@ -31,6 +31,7 @@ struct syncer {
     bool started;                /* initial values are whole */
     uint64_t *parts;             /* which */
     uint64_t *claims;            /* of it that have a place to land */
+    uint64_t *counted;           /* ranks in the result applied last */
     struct gather generation[2]; /* layers that live on the workers */
 };
 
@@ -102,6 +103,9 @@ void worker_done(struct worker *worker, const struct core_op *op, const struct c
 /* The factors of a rank that CORE_OP_APPLY multiplies: their rows, 0 when it has none. */
 uint32_t worker_factor_rows(const struct worker *worker, uint32_t layer, uint64_t clock,
                             uint32_t rank);
+
+/* Was this rank's update in the result of the layer that came last? */
+bool worker_counted(const struct worker *worker, uint32_t layer, uint32_t rank);
 
 /* Is this part of the result that CORE_OP_INSTALL installs in the stage? */
 bool worker_part_staged(const struct worker *worker, uint32_t layer, uint32_t part);

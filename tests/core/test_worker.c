@@ -456,6 +456,27 @@ TEST(a_server_refuses_a_mark_that_it_has_reached)
     tear_down(&bench);
 }
 
+TEST(without_order_updates_are_added_as_they_come_and_a_torn_one_is_told)
+{
+    (void)state;
+    struct bench bench;
+    struct server server;
+    struct core_rules rules = {.reproducible = false};
+    set_up(&bench, "ps", 0);
+    assert_int_equal(server_init(&server, bench.layout, &rules, 0, 0, &mem_libc, NULL), TRI_OK);
+    struct message push = {.kind = WIRE_PUSH, .rank = 1, .count = 1};
+    assert_int_equal(server_landing(&server, &push).space, CORE_ADD);
+    server_message(&server, &push, &bench.out);
+    assert_int_equal(bench.sink.ops, 0);
+    push.rank = 2;
+    assert_int_equal(server_landing(&server, &push).space, CORE_ADD);
+    server_lost(&server, &push, &bench.out);
+    assert_int_equal(bench.sink.fails, 1);
+    assert_non_null(strstr(bench.sink.last.text, "an update of rank 2 for layer 0 was torn"));
+    server_fini(&server);
+    tear_down(&bench);
+}
+
 TEST(a_unit_does_not_step_while_it_is_copied)
 {
     (void)state;
@@ -491,7 +512,8 @@ TEST(a_late_push_lands_nowhere_on_the_server)
     struct message push = {.kind = WIRE_PUSH, .rank = 1, .clock = 7, .count = 1};
     assert_int_equal(server_landing(&server, &push).space, CORE_LANDING);
     assert_int_equal(server_landing(&server, &push).space, CORE_NOWHERE); /* a second copy */
-    server_lost(&server, &push);
+    server_lost(&server, &push, &bench.out);
+    assert_int_equal(bench.sink.fails, 0);
     assert_int_equal(server_landing(&server, &push).space, CORE_LANDING);
     push.clock = 6;
     assert_int_equal(server_landing(&server, &push).space, CORE_NOWHERE);
@@ -530,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_mark_that_comes_too_late_is_refused_with_the_clock_reached),
         cmocka_unit_test(an_overtaken_mark_and_its_copies_do_not_count),
         cmocka_unit_test(a_server_refuses_a_mark_that_it_has_reached),
+        cmocka_unit_test(without_order_updates_are_added_as_they_come_and_a_torn_one_is_told),
         cmocka_unit_test(a_unit_does_not_step_while_it_is_copied),
         cmocka_unit_test(a_late_push_lands_nowhere_on_the_server),
     };

@@ -22,7 +22,7 @@ static uint32_t batch_of(const struct net *net, uint32_t rank, uint64_t clock)
     return net->vary_batch ? 1 + (uint32_t)chance(net, rank, clock, 50, NET_MAX_BATCH - 1) : 4;
 }
 
-static bool has_update(const struct net *net, uint32_t rank, uint64_t clock, uint32_t layer)
+bool net_has_update(const struct net *net, uint32_t rank, uint64_t clock, uint32_t layer)
 {
     /* Once in a while nobody has one. */
     if (net->leave_out && chance(net, clock, layer, 51, 7) == 0)
@@ -129,7 +129,7 @@ static struct sim_update update(void *ctx, uint32_t rank, uint64_t clock, uint32
     struct net *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
     uint32_t batch = batch_of(net, rank, clock);
-    struct sim_update result = {.given = has_update(net, rank, clock, layer),
+    struct sim_update result = {.given = net_has_update(net, rank, clock, layer),
                                 .busy = net->busy && chance(net, rank, clock, layer, 2) == 0,
                                 .count = batch,
                                 .lr = net->lr,
@@ -175,7 +175,7 @@ static uint64_t union_mean(const struct net *net, uint64_t clock, uint32_t layer
     static _Thread_local float dense[NET_MAX_WIDTH * (NET_MAX_WIDTH + 1)];
     memset(sum, 0, sizeof sum);
     for (uint32_t r = 0; r < net->layout->workers; r++) {
-        if (!has_update(net, r, clock, layer))
+        if (!net_has_update(net, r, clock, layer))
             continue;
         count += batch_of(net, r, clock);
         dense_gradient(net, r, batch_of(net, r, clock), layer, dense);
@@ -194,7 +194,7 @@ static uint64_t stack(const struct net *net, uint64_t clock, uint32_t layer, flo
     uint64_t count = 0;
     for (uint32_t r = 0; r < net->layout->workers; r++) {
         uint32_t batch = batch_of(net, r, clock);
-        if (!has_update(net, r, clock, layer))
+        if (!net_has_update(net, r, clock, layer))
             continue;
         memcpy(u + count * shape->rows, net->d[r][layer + 1],
                (size_t)batch * shape->rows * sizeof *u);

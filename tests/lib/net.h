@@ -22,6 +22,9 @@ struct net {
 
 struct sim_app net_app(struct net *net);
 
+/* Does this rank give an update of this layer in this clock? */
+bool net_has_update(const struct net *net, uint32_t rank, uint64_t clock, uint32_t layer);
+
 /* The same training in one process, rank by rank, on parameters of its own. */
 struct net_reference {
     float params[NET_MAX_LAYERS][NET_MAX_WIDTH * (NET_MAX_WIDTH + 1)];

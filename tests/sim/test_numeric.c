@@ -166,6 +166,18 @@ static unsigned long env_number(const char *name, unsigned long fallback)
     return text != NULL ? strtoul(text, NULL, 10) : fallback;
 }
 
+/* Every worker knows whose updates are in what came last. */
+static void check_counted(const struct job *job, const struct sim_cluster *cluster, uint64_t seed)
+{
+    for (uint32_t r = 0; r < job->layout->workers; r++)
+        for (uint32_t l = 0; l < job->layout->layer_count; l++)
+            for (uint32_t of = 0; of < job->layout->workers; of++)
+                if (sim_counted(cluster, r, l, of) !=
+                    net_has_update(&job->net, of, job->options.clocks - 1, l))
+                    fail_msg("seed %llu: worker %u is wrong about rank %u in layer %u",
+                             (unsigned long long)seed, r, of, l);
+}
+
 /* TRIDENT_SIM_SEED and TRIDENT_SIM_JOBS choose other or more of them. */
 TEST(random_jobs_keep_replicas_equal_and_train_as_one_process_would)
 {
@@ -177,6 +189,7 @@ TEST(random_jobs_keep_replicas_equal_and_train_as_one_process_would)
         struct sim_cluster *cluster = run_job(&job, seed);
         check_replicas(&job, cluster, seed);
         check_alone(&job, cluster, seed);
+        check_counted(&job, cluster, seed);
         sim_free(cluster);
         free_job(&job);
     }
@@ -347,6 +360,14 @@ TEST(a_server_has_the_room_that_the_plan_said)
     for (uint64_t seed = 1; seed <= 200; seed++) {
         static struct job job;
         draw_job(&job, seed);
+        if (seed % 2 == 0) { /* sums on arrival: one sum in place of a slot per worker */
+            tri_error err = {0};
+            job.options.rules.reproducible = job.book.reproducible = false;
+            layout_free(job.layout);
+            plan_free(job.plan);
+            job.plan = book_plan(&job.book);
+            assert_int_equal(layout_make(job.plan, &mem_libc, &job.layout, &err), TRI_OK);
+        }
         struct sim_cluster *cluster = NULL;
         assert_int_equal(sim_new(job.layout, &job.options, &mem_libc, &cluster, NULL), TRI_OK);
         uint64_t most = 0;
