@@ -367,6 +367,7 @@ TEST(a_server_has_the_room_that_the_plan_said)
             plan_free(job.plan);
             job.plan = book_plan(&job.book);
             assert_int_equal(layout_make(job.plan, &mem_libc, &job.layout, &err), TRI_OK);
+            job.net.layout = job.layout;
         }
         struct sim_cluster *cluster = NULL;
         assert_int_equal(sim_new(job.layout, &job.options, &mem_libc, &cluster, NULL), TRI_OK);
