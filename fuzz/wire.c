@@ -30,6 +30,7 @@ static void must(bool holds)
 static const struct wire_limits narrow = {
     .nodes = 8,
     .workers = 5,
+    .servers = 4,
     .layers = 3,
     .chunks = 4,
     .max_clock = 100,
@@ -90,6 +91,7 @@ static tri_status recode_head(const struct wire_header *header, const uint8_t *h
         HEAD(left_out, LEFT_OUT)
         HEAD(mark, MARK)
         HEAD(marked, MARKED)
+        HEAD(saved, SAVED)
         HEAD(checksum, CHECKSUM)
         HEAD(failed, FAILED)
     default:
@@ -160,7 +162,7 @@ static tri_status recode_book(const struct wire_header *header, const uint8_t *d
     return TRI_OK;
 }
 
-static tri_status recode_ranks(const struct wire_header *header, const uint8_t *data,
+static tri_status recode_nodes(const struct wire_header *header, const uint8_t *data,
                                struct again *again)
 {
     struct wire_ranks list;
@@ -169,12 +171,12 @@ static tri_status recode_ranks(const struct wire_header *header, const uint8_t *
                              : wire_accuse_decode(header, data, again->limits, &list, &again->err);
     if (status != TRI_OK)
         return status;
-    uint32_t *ranks = ranks_of(&list, view ? again->limits->workers : again->limits->nodes);
+    uint32_t *nodes = ranks_of(&list, again->limits->nodes);
     if (view)
-        wire_view_encode(ranks, list.count, &again->out);
+        wire_view_encode(nodes, list.count, &again->out);
     else
-        wire_accuse_encode(ranks, list.count, &again->out);
-    free(ranks);
+        wire_accuse_encode(nodes, list.count, &again->out);
+    free(nodes);
     return TRI_OK;
 }
 
@@ -254,7 +256,7 @@ static tri_status recode_data(const struct wire_header *header, const uint8_t *d
         return recode_reason(header, data, again);
     case WIRE_VIEW:
     case WIRE_ACCUSE:
-        return recode_ranks(header, data, again);
+        return recode_nodes(header, data, again);
     case WIRE_REPORT:
         return recode_report(header, data, again);
     case WIRE_DECISION:

@@ -13,8 +13,13 @@ enum event_kind {
     EVENT_HEADER, /* a message has begun to arrive */
     EVENT_DATA,   /* it is in */
     EVENT_OP,     /* an operation is done */
-    EVENT_LOOP    /* a worker's loop goes on */
+    EVENT_LOOP,   /* a worker's loop goes on */
+    EVENT_TICK,   /* a node looks at its clock */
+    EVENT_RESTART /* a new process takes the place of a killed one */
 };
+
+/* At this time nothing happens any more. */
+#define EVENT_NEVER UINT64_MAX
 
 struct packet;
 
@@ -22,7 +27,6 @@ struct event {
     uint64_t time, number;
     enum event_kind kind;
     uint32_t node;
-    bool on_server;        /* EVENT_OP: of the node's server, not its worker */
     struct packet *packet; /* of a message; NULL otherwise */
     struct core_op op;
 };
@@ -37,6 +41,9 @@ struct events {
 bool events_add(struct events *events, const struct mem *mem, struct event event);
 /* There must be one. */
 struct event events_next(struct events *events);
+/* Takes out the earliest of those that match; false when none does. Looks at all of them. */
+bool events_take(struct events *events, bool (*match)(const void *ctx, const struct event *event),
+                 const void *ctx, struct event *out);
 
 #ifdef __cplusplus
 }

@@ -204,34 +204,50 @@ static void worker_apply(struct sim_worker_memory *memory, const struct worker *
                   memory->state[op->index]);
 }
 
-/* What is in the stage goes where the rest already is. */
+/* What is in the stage goes where the rest already is; a mean of nothing is zero. */
 static void install(const struct sim_worker_memory *memory, const struct worker *worker,
-                    uint32_t layer, float *target)
+                    uint32_t layer)
 {
     const struct layout_layer *shape = &memory->layout->layers[layer];
+    bool aggregate = memory->rules.aggregate;
+    float *target = aggregate ? memory->result[layer] : memory->params[layer];
     for (uint32_t i = 0; i < shape->parts; i++) {
         const struct layout_part *part = &memory->layout->parts[shape->first_part + i];
-        if (worker_part_staged(worker, layer, i))
-            memcpy(target + part->first, memory->stage[layer] + part->first,
-                   part->floats * sizeof *target);
+        size_t bytes = part->floats * sizeof *target;
+        if (!worker_part_changed(worker, layer, i)) {
+            if (aggregate)
+                memset(target + part->first, 0, bytes);
+        } else if (worker_part_staged(worker, layer, i)) {
+            memcpy(target + part->first, memory->stage[layer] + part->first, bytes);
+        }
+    }
+}
+
+/* Parts are of units, which may have stepped more or less often than each other. */
+static void step_locally(const struct sim_worker_memory *memory, const struct worker *worker,
+                         const struct core_op *op)
+{
+    const struct layout_layer *shape = &memory->layout->layers[op->index];
+    const tri_optimizer_ops *ops = memory->optim.ops;
+    for (uint32_t i = 0; i < shape->parts; i++) {
+        const struct layout_part *part = &memory->layout->parts[shape->first_part + i];
+        if (worker_part_changed(worker, op->index, i))
+            ops->step(memory->optim.args, memory->params[op->index] + part->first,
+                      memory->state[op->index] + ops->state_floats * part->first,
+                      memory->stage[op->index] + part->first, part->floats, op->lr,
+                      worker_part_steps(worker, op->index, i));
     }
 }
 
 void sim_worker_op(struct sim_worker_memory *memory, const struct worker *worker,
                    const struct core_op *op)
 {
-    uint32_t i = op->index;
-    size_t bytes = (size_t)memory->layout->layers[i].floats * sizeof(float);
-    float *target = memory->rules.aggregate ? memory->result[i] : memory->params[i];
     if (op->kind == CORE_OP_APPLY)
         worker_apply(memory, worker, op);
-    else if (op->kind == CORE_OP_INSTALL && op->count == 0)
-        memset(target, 0, bytes);
     else if (op->kind == CORE_OP_INSTALL)
-        install(memory, worker, i, target);
+        install(memory, worker, op->index);
     else
-        memory->optim.ops->step(memory->optim.args, memory->params[i], memory->state[i],
-                                memory->stage[i], bytes / sizeof(float), op->lr, op->steps);
+        step_locally(memory, worker, op);
 }
 
 /* ---- servers ---- */
@@ -243,7 +259,7 @@ static size_t slots_floats(const struct layout *layout, const struct layout_unit
     const struct layout_layer *layer = &layout->layers[unit->layer];
     if (layer->form == TRI_FORM_FACTORS)
         return layout->workers * slot_floats(layer);
-    return rules->reproducible ? layout->workers * (size_t)unit->floats : 0;
+    return core_has_slots(rules) ? layout->workers * (size_t)unit->floats : 0;
 }
 
 /* What of it the plan counts: without slots, the sum that takes their place. */
@@ -268,6 +284,7 @@ tri_status sim_server_memory_init(struct sim_server_memory *memory, const struct
     memory->sum = lists(mem, n, &ok);
     memory->shard = lists(mem, n, &ok);
     memory->state = lists(mem, n, &ok);
+    memory->reply = lists(mem, n, &ok);
     memory->blocks = mem_array(mem, layout->workers, sizeof *memory->blocks);
     ok = ok && memory->units != NULL && memory->blocks != NULL;
     for (uint32_t i = 0; i < layout->unit_count && ok; i++) {
@@ -281,6 +298,8 @@ tri_status sim_server_memory_init(struct sim_server_memory *memory, const struct
         memory->sum[at] = floats(mem, unit->floats, &ok);
         memory->shard[at] = floats(mem, unit->floats, &ok);
         memory->state[at] = floats(mem, unit->floats * optim->ops->state_floats, &ok);
+        if (core_has_replies(rules))
+            memory->reply[at] = floats(mem, layout->workers * unit->floats, &ok);
     }
     return ok ? TRI_OK : fail_nomem(err, "the memory of a server");
 }
@@ -293,6 +312,7 @@ void sim_server_memory_fini(struct sim_server_memory *memory)
     free_lists(memory->mem, memory->sum, memory->count);
     free_lists(memory->mem, memory->shard, memory->count);
     free_lists(memory->mem, memory->state, memory->count);
+    free_lists(memory->mem, memory->reply, memory->count);
     mem_free(memory->mem, memory->units);
     mem_free(memory->mem, memory->blocks);
     *memory = (struct sim_server_memory){0};
@@ -306,17 +326,24 @@ struct sim_runs sim_server_runs(const struct sim_server_memory *memory, struct c
     if (ref.space == CORE_PRODUCTS)
         return factor_runs(&memory->layout->layers[unit->layer], memory->landing[ref.index],
                            ref.rank, ref);
-    float *base = ref.space == CORE_LANDING
-                      ? memory->landing[ref.index] + (size_t)ref.rank * unit->floats
-                  : ref.space == CORE_ADD ? memory->sum[ref.index]
-                                          : memory->shard[ref.index];
+    size_t slot = (size_t)ref.rank * unit->floats;
+    float *base = ref.space == CORE_LANDING ? memory->landing[ref.index] + slot
+                  : ref.space == CORE_REPLY ? memory->reply[ref.index] + slot
+                  : ref.space == CORE_ADD   ? memory->sum[ref.index]
+                                            : memory->shard[ref.index];
     return (struct sim_runs){.at = {base + ref.first}, .count = {ref.count}};
+}
+
+struct sim_factors sim_server_slot(const struct sim_server_memory *memory, uint32_t index,
+                                   uint32_t rank)
+{
+    const struct layout_unit *unit = &memory->layout->units[memory->units[index]];
+    return slot_at(&memory->layout->layers[unit->layer], memory->landing[index], rank);
 }
 
 static void server_product(struct sim_server_memory *memory, const struct server *server,
                            const struct core_op *op)
 {
-    const struct gather *gather = &server->units[op->index].gather;
     const struct layout_layer *layer =
         &memory->layout->layers[memory->layout->units[memory->units[op->index]].layer];
     struct ops_factors factors = {.blocks = memory->blocks,
@@ -326,9 +353,9 @@ static void server_product(struct sim_server_memory *memory, const struct server
                                   .scratch = memory->scratch};
     for (uint32_t r = 0; r < memory->layout->workers; r++) {
         struct sim_factors slot = slot_at(layer, memory->landing[op->index], r);
-        if (gather_has_values(gather, r))
-            memory->blocks[factors.count++] =
-                (struct product_block){slot.u, slot.v, gather->rank[r].rows};
+        uint32_t rows = server_factor_rows(server, op->index, r);
+        if (rows > 0)
+            memory->blocks[factors.count++] = (struct product_block){slot.u, slot.v, rows};
     }
     bool step = !memory->rules.aggregate && !memory->rules.replicated;
     float *shard = memory->shard[op->index];
@@ -336,25 +363,39 @@ static void server_product(struct sim_server_memory *memory, const struct server
                   memory->state[op->index]);
 }
 
-void sim_server_op(struct sim_server_memory *memory, const struct server *server,
-                   const struct core_op *op)
+/* sum to shard, by way of the mean. */
+static void server_step(struct sim_server_memory *memory, const struct core_op *op, size_t n)
 {
     uint32_t i = op->index;
-    size_t n = (size_t)memory->layout->units[memory->units[i]].floats;
-    if (op->kind == CORE_OP_SUM) {
-        ops_sum(memory->sum[i], memory->landing[i] + op->rank * n, n, op->first);
-        return;
-    }
-    if (op->kind == CORE_OP_PRODUCT) {
-        server_product(memory, server, op);
-        return;
-    }
     bool step = !memory->rules.aggregate && !memory->rules.replicated;
     float *mean = step ? memory->sum[i] : memory->shard[i];
     ops_mean(mean, memory->sum[i], n, op->count);
     if (step)
         memory->optim.ops->step(memory->optim.args, memory->shard[i], memory->state[i], mean, n,
                                 op->lr, op->steps);
-    if (!memory->rules.reproducible)
+    if (!core_has_slots(&memory->rules))
         memset(memory->sum[i], 0, n * sizeof(float));
+}
+
+static void server_reply(struct sim_server_memory *memory, const struct server *server,
+                         const struct core_op *op, size_t n)
+{
+    for (uint32_t r = 0; r < memory->layout->workers; r++)
+        if (server_replies(server, op->index, r))
+            memcpy(memory->reply[op->index] + r * n, memory->shard[op->index], n * sizeof(float));
+}
+
+void sim_server_op(struct sim_server_memory *memory, const struct server *server,
+                   const struct core_op *op)
+{
+    uint32_t i = op->index;
+    size_t n = (size_t)memory->layout->units[memory->units[i]].floats;
+    if (op->kind == CORE_OP_SUM)
+        ops_sum(memory->sum[i], memory->landing[i] + op->rank * n, n, op->first);
+    else if (op->kind == CORE_OP_PRODUCT)
+        server_product(memory, server, op);
+    else if (op->kind == CORE_OP_REPLY)
+        server_reply(memory, server, op, n);
+    else
+        server_step(memory, op, n);
 }

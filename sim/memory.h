@@ -29,8 +29,10 @@ struct sim_worker_memory {
     const struct layout *layout;
     struct core_rules rules;
     struct optim optim;
-    float **params, **result, **stage, **gradient, **state; /* [layers] */
-    float **factors;              /* [layers]: generation, rank, then K x M and K x N */
+    float **params, **result, **stage, **gradient; /* [layers] */
+    float **state;   /* [layers] of the optimiser: a block of runs for each part, where layers step
+                        part by part, else one block for the layer */
+    float **factors; /* [layers]: generation, rank, then K x M and K x N */
     struct product_block *blocks; /* [workers] */
     void *scratch;                /* borrowed */
 };
@@ -43,6 +45,7 @@ struct sim_server_memory {
     uint32_t *units; /* [count] of the layout */
     uint32_t count;
     float **landing, **sum, **shard, **state; /* [count] */
+    float **reply; /* [count] a slot for each rank, where core_has_replies() */
     struct product_block *blocks;
     void *scratch;           /* borrowed */
     uint64_t landing_floats; /* in all */
@@ -63,6 +66,9 @@ tri_status sim_server_memory_init(struct sim_server_memory *memory, const struct
                                   tri_error *err);
 void sim_server_memory_fini(struct sim_server_memory *memory);
 struct sim_runs sim_server_runs(const struct sim_server_memory *memory, struct core_ref ref);
+/* The factors of a rank for a unit of this server, of a layer that has some. */
+struct sim_factors sim_server_slot(const struct sim_server_memory *memory, uint32_t index,
+                                   uint32_t rank);
 void sim_server_op(struct sim_server_memory *memory, const struct server *server,
                    const struct core_op *op);
 

@@ -4,7 +4,8 @@
  *
  * Ranks are symmetric, so the ranks that leave are always the highest, the first
  * to leave being W - 1. Links hold no state: what worker r sends on a layer is a
- * fixed sequence, so a link is the number of updates that have come out of it.
+ * fixed sequence, so a link is the number of updates that have come out of it, or
+ * with OVERTAKING, where links keep no order, which of them have.
  * An update can come as soon as it is computed, each peer on its own. One that
  * never comes was lost, or was never sent: nobody can tell the difference. */
 
@@ -31,7 +32,7 @@
 
 /* What a worker knows. */
 byte next[W * L];       /* the clock it applies next */
-byte got[W * W * L];    /* how many updates came from each peer */
+byte got[W * W * L];    /* how many updates came from each peer; OVERTAKING: which, a bit per clock */
 byte have[W * PAIRS];   /* whose factors it holds; its own are not listed */
 byte set[W * PAIRS];    /* with whose factors it applied the pair; 0: not yet */
 byte seen[W];           /* the last VIEW that came */
@@ -75,7 +76,8 @@ byte a, b, c, e, f, g, cut = T; /* scratch; set back after every step, so no sta
  * L == 1: what rank W - 1 sends reaches nobody but rank W - 2; they leave together, and
  * a third rank leaves after the decision.
  * L == 2: layer 0 of clock 0 is applied everywhere, layer 1 ends with clock 0, and rank
- * W - 1 gets that one through to nobody but rank W - 2, which leaves after the decision. */
+ * W - 1 gets that one through to nobody but rank W - 2, which leaves after the decision.
+ * OVERTAKING, which has more to choose from: all else of clock 0 is there, too. */
 #ifdef SCENE
 #if L == 1
 #define LOST(w, r, l) (r == W - 1 && w != W - 2)
@@ -108,12 +110,15 @@ byte a, b, c, e, f, g, cut = T; /* scratch; set back after every step, so no sta
 #define COMPUTED(r, l, t) (INSTALLED(r, l, t) && (NEXT(r, 1 - (l)) + 1 >= (t) || NEXT(r, 1 - (l)) == CLOCKS(1 - (l))))
 #endif
 
-/* To one peer nothing of clock t + 1 overtakes clock t. Of this rule and APPLY_ORDER one
- * is enough while only one rank leaves, so the mutant lacks both. */
+/* Order on the link to one peer. OVERTAKING: none, an update comes when it is computed;
+ * APPLY_ORDER makes up for it. Otherwise those of a layer come in turn, and nothing of clock
+ * t + 1 overtakes clock t. The mutant lacks the latter and APPLY_ORDER. */
 #ifdef OVERTAKEN
 #define APPLIED_OUT_OF_ORDER
 #endif
-#if L == 1 || defined(OVERTAKEN) /* mutant: it does */
+#if defined(OVERTAKING)
+#define IN_ORDER(w, r, l, t) (!(GOT(w, r, l) & BIT(t)))
+#elif L == 1 || defined(OVERTAKEN) /* mutant: it does */
 #define IN_ORDER(w, r, l, t) true
 #else
 #define IN_ORDER(w, r, l, t) (GOT(w, r, 1 - (l)) >= (t) || GOT(w, r, 1 - (l)) == CLOCKS(1 - (l)))
@@ -128,9 +133,9 @@ byte a, b, c, e, f, g, cut = T; /* scratch; set back after every step, so no sta
 #define LISTENS(w, r) (LIVE(w) & BIT(r))
 #endif
 
-#define CAN_RECEIVE(w, r, l)                                                                   \
+#define CAN_RECEIVE(w, r, l, t)                                                                \
     (w != r && !LOST(w, r, l) && LISTENS(w, r) && !(silent & (BIT(w) | BIT(r))) &&             \
-     GOT(w, r, l) < CLOCKS(l) && COMPUTED(r, l, GOT(w, r, l)) && IN_ORDER(w, r, l, GOT(w, r, l)))
+     (t) < CLOCKS(l) && COMPUTED(r, l, t) && IN_ORDER(w, r, l, t))
 
 /* Two generations: (l, t) goes when (l, t + 1) is in from every live rank, itself
  * included, or any (l, t + 2) has come. At once, because that is the worst case. */
@@ -161,11 +166,15 @@ inline take(w, p, r)
     HAVE(w, p) = HAVE(w, p) | BIT(r)
 }
 
-inline receive(w, r, l)
+inline receive(w, r, l, t)
 {
-    a = GOT(w, r, l);
+    a = t;
     printf("worker %d receives (layer %d, clock %d) of %d\n", w, l, a, r);
+#ifdef OVERTAKING
+    GOT(w, r, l) = GOT(w, r, l) | BIT(a);
+#else
     GOT(w, r, l) = a + 1;
+#endif
     if
 #ifdef REFUSED_FOR_VIEW /* mutant: data from a sender in an older view is refused */
     :: seen[r] < seen[w] -> skip
@@ -342,7 +351,14 @@ inline take_decision(w)
     a = 0; b = 0; c = 0
 }
 
-#define RECEIVE(r, l) d_step { CAN_RECEIVE(_pid, r, l) -> receive(_pid, r, l) }
+#define COMES(r, l, t) d_step { CAN_RECEIVE(_pid, r, l, t) -> receive(_pid, r, l, t) }
+#ifndef OVERTAKING
+#define RECEIVE(r, l) COMES(r, l, GOT(_pid, r, l))
+#elif T == 2
+#define RECEIVE(r, l) COMES(r, l, 0) :: COMES(r, l, 1)
+#else
+#define RECEIVE(r, l) COMES(r, l, 0) :: COMES(r, l, 1) :: COMES(r, l, 2)
+#endif
 #define RECEIVE_RELAY(r) d_step { RELAY(r, _pid) && !(silent & BIT(_pid)) -> receive_relay(_pid, r) }
 #define APPLY(l) d_step { CAN_APPLY(_pid, l) -> apply(_pid, l) }
 
@@ -536,7 +552,15 @@ inline set_scene()
         NEXT(a, 0) = 1;
         HAVE(a, 0) = ALL & ~BIT(a);
         SET(a, 0) = ALL;
-        for (b : 0 .. W - 1) { GOT(a, b, 0) = 1 }
+        for (b : 0 .. W - 1) {
+            GOT(a, b, 0) = 1;
+#ifdef OVERTAKING
+            if
+            :: a != b && !LOST(a, b, 1) -> GOT(a, b, 1) = 1; HAVE(a, 1) = HAVE(a, 1) | BIT(b)
+            :: else
+            fi
+#endif
+        }
     }
     a = 0; b = 0;
 #endif

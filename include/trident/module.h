@@ -161,13 +161,14 @@ typedef struct tri_consistency_ops {
     const char *name;
     const char *summary;
     const tri_option_row *options;
-    bool bounded; /* is written "name:N" */
+    bool bounded;   /* is written "name:N" */
+    bool each_push; /* every update is a step of its own; otherwise one step per clock */
     /* Client sync: the least version a layer must have for iteration `clock` to begin. */
     uint64_t (*client_sync)(const tri_consistency *self, uint64_t clock);
     /* After update: may the update of `clock` leave while the copy here is at `version`? */
     bool (*after_update)(const tri_consistency *self, uint64_t clock, uint64_t version);
-    /* After push received, on the server: does the unit step now, with the `in` pushes
-     * of its open clock there are? False: wait for more. */
+    /* After push received, on the server: does the unit step now, with updates of `in` of the
+     * `live` ranks there? False: wait for more. */
     bool (*after_push)(const tri_consistency *self, uint32_t in, uint32_t live);
     /* Before serving: the least version a unit must have to answer a worker that has
      * pushed `clock`; below it the answer is held back. */

@@ -39,9 +39,45 @@ static inline void bits_remove(uint64_t *set, size_t i)
 static inline size_t bits_first_without(const uint64_t *a, const uint64_t *b, size_t n)
 {
     for (size_t w = 0; w < bits_words(n); w++)
-        if ((a[w] & ~b[w]) != 0)
-            return 64 * w + (size_t)__builtin_ctzll(a[w] & ~b[w]);
+        if ((a[w] & ~b[w]) != 0) {
+            size_t first = 64 * w + (size_t)__builtin_ctzll(a[w] & ~b[w]);
+            return first < n ? first : n;
+        }
     return n;
+}
+
+/* Is every member of a in b? */
+static inline bool bits_within(const uint64_t *a, const uint64_t *b, size_t n)
+{
+    return bits_first_without(a, b, n) == n;
+}
+
+static inline bool bits_any(const uint64_t *set, size_t n)
+{
+    for (size_t w = 0; w < bits_words(n); w++)
+        if (set[w] != 0)
+            return true;
+    return false;
+}
+
+static inline uint32_t bits_count(const uint64_t *set, size_t n)
+{
+    uint32_t count = 0;
+    for (size_t w = 0; w < bits_words(n); w++)
+        count += (uint32_t)__builtin_popcountll(set[w]);
+    return count;
+}
+
+/* Members 0 to n - 1. */
+static inline void bits_fill(uint64_t *set, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bits_add(set, i);
+}
+
+static inline void bits_copy(uint64_t *to, const uint64_t *from, size_t n)
+{
+    memcpy(to, from, bits_words(n) * sizeof *to);
 }
 
 static inline void bits_clear(uint64_t *set, size_t n)

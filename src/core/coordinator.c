@@ -1,7 +1,11 @@
-/* Joining, checkpoints, checksums. */
+/* Joining, checksums, the end. */
 #include "core/coordinator.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/error.h"
+#include "core/coordinator_inside.h"
 
 /* ---- rounds ---- */
 
@@ -25,67 +29,93 @@ static bool round_take(struct coordinator_round *round, uint32_t member, uint64_
     return round->value == value;
 }
 
-static bool worker_saves(const struct layout *layout, const struct core_rules *rules)
+/* Forgets what a member said: it has departed, and the others may go on without what it had. */
+static void round_forget(struct coordinator_round *round, uint32_t member, uint32_t members)
 {
-    for (uint32_t i = 0; i < layout->layer_count; i++)
-        if (core_worker_saves(rules, layout->layers[i].home))
-            return true;
-    return false;
+    if (!bits_has(round->in, member))
+        return;
+    bits_remove(round->in, member);
+    round->count--;
+    for (uint32_t m = 0; m < members && round->first == member; m++)
+        if (bits_has(round->in, m))
+            round->first = m; /* it has said the same */
 }
 
-static bool server_saves(const struct layout *layout, const struct core_rules *rules, uint32_t s)
+void coordinator_forget(struct coordinator *coordinator, uint32_t node)
 {
-    return layout->server_units[s] > 0 && !rules->replicated;
+    uint32_t nodes = coordinator->layout->nodes;
+    round_forget(&coordinator->checksum[0], node, nodes);
+    round_forget(&coordinator->checksum[1], node, nodes);
 }
 
-static uint32_t count_owners(const struct layout *layout, const struct core_rules *rules)
-{
-    uint32_t owners = worker_saves(layout, rules);
-    for (uint32_t s = 0; s < layout->servers; s++)
-        owners += server_saves(layout, rules, s);
-    return owners;
-}
+/* ---- memory ---- */
 
 tri_status coordinator_init(struct coordinator *coordinator, const struct layout *layout,
-                            const struct core_rules *rules, const struct mem *mem, tri_error *err)
+                            const struct core_rules *rules, const struct core_times *times,
+                            const struct mem *mem, tri_error *err)
 {
-    *coordinator = (struct coordinator){.mem = mem,
-                                        .layout = layout,
-                                        .view = 1,
-                                        .rules = *rules,
-                                        .owners = count_owners(layout, rules)};
+    *coordinator = (struct coordinator){
+        .mem = mem, .layout = layout, .view = 1, .rules = *rules, .times = *times};
     size_t words = bits_words(layout->nodes);
     coordinator->join.in = mem_array(mem, words, sizeof(uint64_t));
     coordinator->checksum[0].in = mem_array(mem, words, sizeof(uint64_t));
     coordinator->checksum[1].in = mem_array(mem, words, sizeof(uint64_t));
-    if (coordinator->join.in != NULL && coordinator->checksum[0].in != NULL &&
-        coordinator->checksum[1].in != NULL)
-        return TRI_OK;
-    coordinator_fini(coordinator);
-    return fail_nomem(err, "the coordinator");
+    coordinator->bye = mem_array(mem, words, sizeof(uint64_t));
+    coordinator->incarnations = mem_array(mem, layout->nodes, sizeof(uint64_t));
+    tri_status status = TRI_OK;
+    if (coordinator->join.in == NULL || coordinator->checksum[0].in == NULL ||
+        coordinator->checksum[1].in == NULL || coordinator->bye == NULL ||
+        coordinator->incarnations == NULL)
+        status = fail_nomem(err, "the coordinator");
+    if (status == TRI_OK)
+        status = coordinator_init_marks(coordinator, err);
+    if (status == TRI_OK)
+        status = coordinator_init_views(coordinator, err);
+    if (status != TRI_OK)
+        coordinator_fini(coordinator);
+    return status;
 }
 
 void coordinator_fini(struct coordinator *coordinator)
 {
+    coordinator_fini_marks(coordinator);
+    coordinator_fini_views(coordinator);
     mem_free(coordinator->mem, coordinator->join.in);
     mem_free(coordinator->mem, coordinator->checksum[0].in);
     mem_free(coordinator->mem, coordinator->checksum[1].in);
+    mem_free(coordinator->mem, coordinator->bye);
+    mem_free(coordinator->mem, coordinator->incarnations);
     *coordinator = (struct coordinator){0};
 }
 
-static void tell(const struct coordinator *coordinator, uint32_t node, enum core_role role,
-                 enum wire_kind kind, uint64_t clock, const struct core_out *out)
+/* ---- telling ---- */
+
+void coordinator_tell(const struct coordinator *coordinator, uint32_t node, struct message message,
+                      const struct core_out *out)
 {
-    struct message message = {
-        .kind = kind, .role = role, .view = coordinator->view, .clock = clock};
+    message.view = coordinator->view;
     core_send(out, node, &message, (struct core_ref){.space = CORE_NOWHERE});
 }
 
-static void tell_members(const struct coordinator *coordinator, enum wire_kind kind,
-                         const struct core_out *out)
+void coordinator_tell_all(const struct coordinator *coordinator, struct message message,
+                          const struct core_out *out)
 {
-    for (uint32_t n = 0; n < coordinator->layout->nodes; n++)
-        tell(coordinator, n, CORE_MEMBER, kind, 0, out);
+    message.role = CORE_MEMBER;
+    for (uint32_t n = coordinator->layout->nodes; n-- > 0;)
+        if (!bits_has(coordinator->departed, n))
+            coordinator_tell(coordinator, n, message, out);
+}
+
+void coordinator_fail(struct coordinator *coordinator, tri_status status, const char *text,
+                      const struct core_out *out)
+{
+    if (coordinator->stage == COORDINATOR_OVER)
+        return;
+    coordinator->stage = COORDINATOR_OVER;
+    struct message message = {.kind = status == TRI_EMISMATCH ? WIRE_REFUSED : WIRE_FAILED,
+                              .bytes = (const uint8_t *)text,
+                              .len = strlen(text)};
+    coordinator_tell_all(coordinator, message, out);
 }
 
 /* ---- joining ---- */
@@ -94,18 +124,42 @@ static void tell_members(const struct coordinator *coordinator, enum wire_kind k
 static void refuse(struct coordinator *coordinator, uint32_t node, const char *what,
                    const struct core_out *out)
 {
-    coordinator->stage = COORDINATOR_REFUSED;
-    tell_members(coordinator, WIRE_REFUSED, out);
-    core_fail(out, TRI_EMISMATCH, "node %u has other %s than node %u", node, what,
-              coordinator->join.first);
+    char text[120];
+    (void)snprintf(text, sizeof text, "node %u has other %s than node %u", node, what,
+                   coordinator->join.first);
+    coordinator_fail(coordinator, TRI_EMISMATCH, text, out);
+}
+
+/* A process that comes when the job runs was started again: the one that joined is gone. */
+static void take_late_hello(struct coordinator *coordinator, const struct message *message,
+                            const struct core_out *out)
+{
+    uint32_t node = message->from;
+    if (coordinator->incarnations[node] == message->incarnation)
+        return; /* a second copy */
+    if (coordinator->stage == COORDINATOR_OVER) {
+        coordinator_tell_evicted(coordinator, node, "the job is over", out);
+        return;
+    }
+    if (!bits_has(coordinator->departed, node))
+        coordinator_evict(coordinator, node, "was started again", out);
+    coordinator_tell_evicted(coordinator, node,
+                             "the job runs without it: joining a running job is not possible", out);
 }
 
 static void take_join(struct coordinator *coordinator, const struct message *message,
                       const struct core_out *out)
 {
     bool joining = message->kind == WIRE_HELLO;
-    if (message->from >= coordinator->layout->nodes ||
-        coordinator->stage != (joining ? COORDINATOR_JOINING : COORDINATOR_PLANNING))
+    if (joining && bits_has(coordinator->join.in, message->from) == 0 &&
+        coordinator->stage == COORDINATOR_JOINING)
+        coordinator->incarnations[message->from] = message->incarnation;
+    if (joining && (coordinator->stage != COORDINATOR_JOINING ||
+                    coordinator->incarnations[message->from] != message->incarnation)) {
+        take_late_hello(coordinator, message, out);
+        return;
+    }
+    if (coordinator->stage != (joining ? COORDINATOR_JOINING : COORDINATOR_PLANNING))
         return;
     if (!round_take(&coordinator->join, message->from, message->hash)) {
         refuse(coordinator, message->from, joining ? "layers" : "plans", out);
@@ -115,7 +169,8 @@ static void take_join(struct coordinator *coordinator, const struct message *mes
         return;
     round_open(&coordinator->join, coordinator->layout->nodes, 0);
     coordinator->stage = joining ? COORDINATOR_PLANNING : COORDINATOR_RUNNING;
-    tell_members(coordinator, joining ? WIRE_BOOK : WIRE_START, out);
+    coordinator_tell_all(coordinator, (struct message){.kind = joining ? WIRE_BOOK : WIRE_START},
+                         out);
 }
 
 /* ---- checksums ---- */
@@ -129,89 +184,104 @@ static void take_checksum(struct coordinator *coordinator, const struct message 
     /* The first of a clock finds the round of two clocks before, which all have ended. */
     if (round->clock != message->clock)
         round_open(round, coordinator->layout->nodes, message->clock);
-    if (!round_take(round, message->rank, message->crc))
-        core_fail(out, TRI_EMISMATCH, "parameters of ranks %u and %u differ at clock %llu",
-                  round->first, message->rank, (unsigned long long)message->clock);
-}
-
-/* ---- checkpoints ---- */
-
-/* Some clocks ahead of the newest heard of. An owner that is past it says so; then the next
- * proposal looks twice as far ahead, so that slow messages catch up with fast clocks. */
-static void propose(struct coordinator *coordinator, const struct core_out *out)
-{
-    const struct layout *layout = coordinator->layout;
-    const struct core_rules *rules = &coordinator->rules;
-    coordinator->mark = coordinator->newest + coordinator->lead;
-    coordinator->lead *= 2;
-    coordinator->agreed = coordinator->saved = 0;
-    for (uint32_t i = 0; i < layout->servers; i++)
-        if (server_saves(layout, rules, i))
-            tell(coordinator, layout->server_node[i], CORE_SERVER, WIRE_MARK, coordinator->mark,
-                 out);
-    if (worker_saves(layout, rules))
-        tell(coordinator, 0, CORE_WORKER, WIRE_MARK, coordinator->mark, out);
-}
-
-void coordinator_mark(struct coordinator *coordinator, const struct core_out *out)
-{
-    /* In aggregate mode the parameters are the caller's to save. */
-    if (coordinator->stage != COORDINATOR_RUNNING || coordinator->marking ||
-        coordinator->rules.aggregate)
+    if (round_take(round, message->rank, message->crc))
         return;
-    coordinator->marking = true;
-    coordinator->lead = 2;
-    propose(coordinator, out);
+    char text[120];
+    (void)snprintf(text, sizeof text, "parameters of ranks %u and %u differ at clock %llu",
+                   round->first, message->rank, (unsigned long long)message->clock);
+    coordinator_fail(coordinator, TRI_EMISMATCH, text, out);
 }
 
-static void heard_clock(struct coordinator *coordinator, uint64_t clock)
+/* ---- the end ---- */
+
+/* Does a rank wait for a clock that the others have stopped before? */
+static bool is_left_behind(const struct coordinator *coordinator, uint32_t rank)
 {
-    if (clock > coordinator->newest)
-        coordinator->newest = clock;
+    const struct coordinator_mark *join =
+        coordinator->joins != NULL ? &coordinator->joins[rank] : NULL;
+    return join != NULL && (join->open || join->last || join->clock > coordinator->bye_clock);
 }
 
-/* An owner may have saved before another one has agreed. */
-static void check_whole(struct coordinator *coordinator, const struct core_out *out)
+void coordinator_check_end(struct coordinator *coordinator, const struct core_out *out)
 {
-    if (coordinator->agreed < coordinator->owners || coordinator->saved < coordinator->owners)
+    uint32_t ranks = coordinator->layout->workers, open = 0;
+    if (coordinator->stage != COORDINATOR_RUNNING || !bits_any(coordinator->bye, ranks))
         return;
-    coordinator->marking = false;
-    coordinator->done = coordinator->mark;
-    core_wake(out, UINT32_MAX);
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (bits_has(coordinator->departed, r) || bits_has(coordinator->bye, r))
+            continue;
+        if (!is_left_behind(coordinator, r))
+            return;
+        open++;
+    }
+    for (uint32_t r = 0; r < ranks && open > 0; r++)
+        if (!bits_has(coordinator->departed, r) && !bits_has(coordinator->bye, r))
+            coordinator_join_last(coordinator, r, out);
+    if (open > 0)
+        return;
+    coordinator->stage = COORDINATOR_OVER;
+    coordinator_tell_all(coordinator, (struct message){.kind = WIRE_BYE}, out);
 }
 
-static void take_mark_answer(struct coordinator *coordinator, const struct message *message,
-                             const struct core_out *out)
+static void take_bye(struct coordinator *coordinator, const struct message *message,
+                     const struct core_out *out)
 {
-    heard_clock(coordinator, message->count);
-    if (!coordinator->marking || message->clock != coordinator->mark)
+    if (message->rank >= coordinator->layout->workers)
         return;
-    if (message->kind == WIRE_SAVED)
-        coordinator->saved++;
-    else if (message->accepted)
-        coordinator->agreed++;
-    else
-        propose(coordinator, out);
-    check_whole(coordinator, out);
+    bits_add(coordinator->bye, message->rank);
+    if (message->clock > coordinator->bye_clock)
+        coordinator->bye_clock = message->clock;
+    coordinator_check_end(coordinator, out);
+}
+
+/* A node cannot go on, and says why. */
+static void take_failed(struct coordinator *coordinator, const struct message *message,
+                        const struct core_out *out)
+{
+    char text[240];
+    (void)snprintf(text, sizeof text, "node %u: %.*s", message->from, (int)message->len,
+                   message->bytes != NULL ? (const char *)message->bytes : "");
+    coordinator_fail(coordinator, TRI_EPEER, text, out);
 }
 
 void coordinator_message(struct coordinator *coordinator, const struct message *message,
                          const struct core_out *out)
 {
+    if (message->from >= coordinator->layout->nodes)
+        return;
+    if (message->kind != WIRE_HELLO && bits_has(coordinator->departed, message->from)) {
+        coordinator_tell_evicted(coordinator, message->from, "it has left the view", out);
+        return;
+    }
     switch (message->kind) {
     case WIRE_HELLO:
     case WIRE_READY:
         take_join(coordinator, message, out);
         break;
     case WIRE_CLOCK:
-        heard_clock(coordinator, message->clock);
+        coordinator_heard_clock(coordinator, message->clock);
         break;
     case WIRE_CHECKSUM:
         take_checksum(coordinator, message, out);
         break;
     case WIRE_MARKED:
     case WIRE_SAVED:
-        take_mark_answer(coordinator, message, out);
+        coordinator_take_marked(coordinator, message, out);
+        break;
+    case WIRE_LEFT_OUT:
+        coordinator_take_left_out(coordinator, message, out);
+        break;
+    case WIRE_ACCUSE:
+        coordinator_take_accusation(coordinator, message);
+        break;
+    case WIRE_REPORT:
+        coordinator_take_report(coordinator, message, out);
+        break;
+    case WIRE_BYE:
+        take_bye(coordinator, message, out);
+        break;
+    case WIRE_FAILED:
+        take_failed(coordinator, message, out);
         break;
     default:
         break;

@@ -11,7 +11,14 @@ uint64_t core_rules_hash(const struct core_rules *rules, const char *optimizer)
 {
     const uint8_t switches[] = {rules->aggregate, rules->replicated, rules->reproducible};
     const char *consistency = rules->consistency != NULL ? rules->consistency->name : "bsp";
+    const uint64_t numbers[] = {rules->bound, rules->backup, rules->deadline, rules->left_outs};
     uint64_t hash = wire_hash64(WIRE_HASH_START, switches, sizeof switches);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint8_t bytes[8];
+        for (size_t j = 0; j < 8; j++)
+            bytes[j] = (uint8_t)(numbers[i] >> 8 * j);
+        hash = wire_hash64(hash, bytes, sizeof bytes);
+    }
     hash = wire_hash64(hash, consistency, strlen(consistency) + 1);
     return wire_hash64(hash, optimizer, strlen(optimizer) + 1);
 }
@@ -32,6 +39,13 @@ void core_op(const struct core_out *out, const struct core_op *op)
 void core_wake(const struct core_out *out, uint32_t layer)
 {
     struct core_action action = {.kind = CORE_WAKE, .layer = layer};
+    core_emit(out, &action);
+}
+
+void core_wait(const struct core_out *out, uint32_t layer, const char *text)
+{
+    struct core_action action = {.kind = CORE_WAIT, .layer = layer};
+    (void)snprintf(action.text, sizeof action.text, "%s", text);
     core_emit(out, &action);
 }
 

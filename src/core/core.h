@@ -20,26 +20,41 @@ extern "C" {
 /* Who on a node a message is for. */
 enum core_role { CORE_WORKER, CORE_SERVER, CORE_COORDINATOR, CORE_MEMBER, CORE_NOBODY };
 
-/* A message without its payload. Which fields mean something depends on kind, as
- * in docs/protocol.md. */
+/* What the coordinator names a clock ahead for. */
+enum core_mark { CORE_MARK_SAVE, CORE_MARK_JOIN };
+#define CORE_OWNER_WORKER UINT32_MAX
+
+/* A message without its values. Which fields mean something depends on kind, as in
+ * docs/protocol.md. `set` and `bytes` are the sender's during emit, where the host copies
+ * them, and the host's while the receiver handles the message. */
 struct message {
     enum wire_kind kind;
     enum core_role role; /* of the receiver */
     uint32_t from;       /* node */
-    uint32_t view;       /* START: the number of the list of live nodes */
+    uint32_t view;       /* START, VIEW, REPORT, DECISION: the number of the list of live nodes */
     uint32_t layer;
-    uint32_t part; /* PUSH, RESULT, INIT: of the layer; FACTORS: of the update */
+    uint32_t part; /* PUSH, RESULT, INIT: of the layer; FACTORS: of the update; LEFT_OUT: the
+                      first of its unit */
     uint64_t clock;
-    uint32_t rank;  /* whose update it is */
-    uint32_t rows;  /* FACTORS: of the whole update */
-    uint32_t parts; /* FACTORS: the update travels in */
-    uint64_t count; /* of samples, or what the caller counts */
+    uint32_t rank;    /* whose update it is; of a join, who joins */
+    uint32_t rows;    /* FACTORS: of the whole update */
+    uint32_t parts;   /* FACTORS: the update travels in */
+    uint64_t count;   /* of samples, or what the caller counts; MARKED: the clock reached here */
+    uint64_t version; /* RESULT: all clocks before it are in; LEFT_OUT: of the unit now */
     uint32_t lr_bits;
-    uint32_t crc;            /* CHECKSUM */
-    uint64_t hash;           /* HELLO: of the layers; READY: of the plan */
-    bool unchanged;          /* RESULT: nobody had an update; no data follows */
-    const uint64_t *counted; /* RESULT: set of ranks in it; the sender\'s, stable like the data */
-    bool accepted;           /* MARKED: else count is the clock that this owner has reached */
+    uint32_t crc;         /* CHECKSUM */
+    uint64_t hash;        /* HELLO: of the layers; READY: of the plan */
+    uint64_t incarnation; /* HELLO: of the process; a restarted one has another */
+    uint32_t owner;       /* MARKED, SAVED: server, or CORE_OWNER_WORKER */
+    enum core_mark mark;  /* MARK, MARKED: what for */
+    bool unchanged;       /* RESULT: nobody had an update; no data follows */
+    bool left_out;        /* RESULT: the receiver's own update came too late to count */
+    bool accepted;        /* MARKED; MARK of a join: all have agreed */
+    bool last;            /* MARK of a join: the others have closed at this clock */
+    bool landed;          /* set by the host: its data was given a place and is there */
+    const uint64_t *set;  /* RESULT: ranks in it; VIEW, ACCUSE: nodes */
+    const uint8_t *bytes; /* REPORT, DECISION: as in wire.md; REFUSED, EVICTED, FAILED: a text */
+    size_t len;
 };
 
 enum core_space {
@@ -50,9 +65,11 @@ enum core_space {
     CORE_GRADIENT, /* worker: the dense update of layer `index` */
     CORE_FACTORS,  /* worker: slot (layer index, generation, rank); first and count are rows */
     CORE_LANDING,  /* server: slot (its unit index, rank); floats of the unit */
-    CORE_ADD,      /* server: added to the sum of its unit index as the bytes come */
+    CORE_ADD,      /* server: memory of the host's; when whole, and node_adds() says so, it is
+                      added to the sum of unit index */
     CORE_PRODUCTS, /* server: factors for its unit index, of rank; first and count are rows */
     CORE_SHARD,    /* server: what it answers with, of its unit index */
+    CORE_REPLY,    /* server: slot (its unit index, rank) of an answer to one worker */
 };
 
 struct core_ref {
@@ -69,7 +86,8 @@ enum core_op_kind {
     CORE_OP_SUM,     /* sum of unit index = (first ? 0 : sum) + landing slot of rank */
     CORE_OP_STEP,    /* mean = sum / count; shard = step(shard, mean), or the mean itself; where
                         updates are added as they come, the sum is zero again after it */
-    CORE_OP_PRODUCT, /* the same from the factors of all ranks that are in, in rank order */
+    CORE_OP_PRODUCT, /* the same from the factors of server_factor_rows(), in rank order */
+    CORE_OP_REPLY,   /* shard of a unit into the reply slots of all ranks server_replies() to */
     /* both */
     CORE_OP_COPY, /* shard of a unit, or parameters of a layer, into the checkpoint of clock */
     /* worker */
@@ -80,7 +98,8 @@ enum core_op_kind {
 
 struct core_op {
     enum core_op_kind kind;
-    uint32_t index; /* of the unit on its server, or of the layer */
+    enum core_role role; /* whose: CORE_WORKER or CORE_SERVER */
+    uint32_t index;      /* of the unit on its server, or of the layer */
     uint32_t rank;
     bool first;
     uint64_t clock;
@@ -89,19 +108,31 @@ struct core_op {
     float lr;
 };
 
-enum core_action_kind { CORE_SEND, CORE_OP, CORE_WAKE, CORE_FAIL };
+enum core_action_kind {
+    CORE_SEND,
+    CORE_OP,
+    CORE_WAKE,
+    CORE_WAIT,   /* for the user to read: a wait that takes long, and who is missing */
+    CORE_DROP,   /* a node has departed: close its connections, tell node_lost() of what was
+                    coming in over them, forget what waits to be sent to it */
+    CORE_COMMIT, /* the checkpoint of `clock` is whole and takes the place of the one before */
+    CORE_FAIL    /* this node's part in the job is over */
+};
 
 struct core_action {
     enum core_action_kind kind;
-    /* CORE_SEND: to this node (which may be the sender's own), with data from ref */
+    /* CORE_SEND: to this node (which may be the sender's own), with data from ref;
+     * CORE_DROP: this node */
     uint32_t to;
     struct message message;
     struct core_ref ref;
     /* CORE_OP */
     struct core_op op;
-    /* CORE_WAKE: layer may be synced; UINT32_MAX: something else changed */
+    /* CORE_WAKE: layer may be synced; UINT32_MAX: something else changed. CORE_WAIT: the layer
+     * it is about, if any */
     uint32_t layer;
-    /* CORE_FAIL: the job cannot go on */
+    uint64_t clock; /* CORE_COMMIT */
+    /* CORE_FAIL: why; CORE_WAIT: text only */
     tri_status status;
     char text[240];
 };
@@ -119,7 +150,52 @@ struct core_rules {
     bool replicated;   /* workers step the optimiser, servers answer with means */
     bool reproducible; /* sums in rank order */
     const tri_consistency_ops *consistency; /* NULL: bsp */
+    uint32_t bound;                         /* N of ssp:N */
+    uint32_t backup;                        /* a clock closes when all ranks but this many are in */
+    uint64_t deadline;  /* us after half of them are in it closes without the rest; 0: off */
+    uint32_t left_outs; /* running, and a rank leaves the view; 0: never */
 };
+
+/* Periods, in microseconds like every time in the core. */
+struct core_times {
+    uint64_t heartbeat; /* a node that was not heard for three of them is given up */
+    uint64_t warn;      /* a wait is told to the user after this, then after twice as long ... */
+    uint64_t limit;     /* who is waited for longer is accused though heard; 0: never */
+    uint64_t start;     /* all have come by then, or the job fails; 0: waits for ever */
+};
+
+/* How often a node looks around and beats. */
+static inline uint64_t core_tick(const struct core_times *times)
+{
+    return times->heartbeat / 8;
+}
+
+/* How often a host calls node_tick(): more often than that where a deadline asks for it. */
+static inline uint64_t core_period(const struct core_times *times, const struct core_rules *rules)
+{
+    uint64_t tick = core_tick(times), fine = rules->deadline / 4 + 1;
+    return rules->deadline > 0 && fine < tick ? fine : tick;
+}
+
+/* May a unit step while an answer to some worker is still on its way? Then answers have
+ * slots of their own. */
+static inline bool core_has_replies(const struct core_rules *rules)
+{
+    return rules->backup > 0 || rules->deadline > 0 ||
+           (rules->consistency != NULL && rules->consistency->each_push);
+}
+
+/* Can stragglers be left out? */
+static inline bool core_leaves_out(const struct core_rules *rules)
+{
+    return rules->backup > 0 || rules->deadline > 0;
+}
+
+/* Do dense updates land in a slot per rank? Otherwise they are added as they come. */
+static inline bool core_has_slots(const struct core_rules *rules)
+{
+    return rules->reproducible || (rules->consistency != NULL && rules->consistency->each_push);
+}
 
 /* Whose copy of a layer goes into a checkpoint: worker 0's, where the parameters are not
  * on servers. */
@@ -140,6 +216,7 @@ void core_send(const struct core_out *out, uint32_t to, const struct message *me
                struct core_ref ref);
 void core_op(const struct core_out *out, const struct core_op *op);
 void core_wake(const struct core_out *out, uint32_t layer);
+void core_wait(const struct core_out *out, uint32_t layer, const char *text);
 void core_fail(const struct core_out *out, tri_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -39,6 +39,16 @@ static uint64_t *claims_of(const struct gather *gather, uint32_t rank)
     return gather->claims + (size_t)rank * bits_words(gather->max_parts);
 }
 
+/* Only a rank that sent something has anything to forget. */
+static void forget(struct gather *gather, uint32_t rank)
+{
+    if (gather->rank[rank].parts > 0)
+        bits_clear(parts_of(gather, rank), gather->max_parts);
+    if (gather->rank[rank].claims > 0)
+        bits_clear(claims_of(gather, rank), gather->max_parts);
+    gather->rank[rank] = (struct gather_rank){0};
+}
+
 void gather_open(struct gather *gather, uint64_t clock)
 {
     gather->clock = clock;
@@ -48,14 +58,19 @@ void gather_open(struct gather *gather, uint64_t clock)
     gather->lr_bits = 0;
     bits_clear(gather->whole, gather->ranks);
     bits_clear(gather->values, gather->ranks);
-    for (uint32_t r = 0; r < gather->ranks; r++) {
-        /* Only ranks that sent something have anything to forget. */
-        if (gather->rank[r].parts > 0)
-            bits_clear(parts_of(gather, r), gather->max_parts);
-        if (gather->rank[r].claims > 0)
-            bits_clear(claims_of(gather, r), gather->max_parts);
-        gather->rank[r] = (struct gather_rank){0};
+    for (uint32_t r = 0; r < gather->ranks; r++)
+        forget(gather, r);
+}
+
+void gather_forget(struct gather *gather, uint32_t rank)
+{
+    if (bits_has(gather->whole, rank)) {
+        bits_remove(gather->whole, rank);
+        bits_remove(gather->values, rank);
+        gather->in--;
+        gather->count -= gather->rank[rank].count;
     }
+    forget(gather, rank);
 }
 
 /* Is this part of this rank not in yet? */
@@ -87,12 +102,14 @@ enum gather_step gather_part(struct gather *gather, const struct message *messag
     struct gather_rank *rank = &gather->rank[message->rank];
     bits_add(parts_of(gather, message->rank), part);
     rank->rows = message->rows;
+    rank->lr_bits = message->lr_bits;
     if (++rank->parts < parts)
         return GATHER_MORE;
     bits_add(gather->whole, message->rank);
     bits_add(gather->values, message->rank);
     gather->in++;
     gather->count += message->count;
+    rank->count = message->count;
     return GATHER_WHOLE;
 }
 

@@ -18,6 +18,8 @@ struct gather_rank {
     uint32_t rows;   /* of its factors; 0 for dense updates and for nothing */
     uint32_t parts;  /* that are in */
     uint32_t claims; /* that have a place to land */
+    uint64_t count;  /* of samples */
+    uint32_t lr_bits;
 };
 
 struct gather {
@@ -42,6 +44,9 @@ void gather_fini(struct gather *gather, const struct mem *mem);
 
 /* Begins a new clock, empty. */
 void gather_open(struct gather *gather, uint64_t clock);
+
+/* Forgets one rank. */
+void gather_forget(struct gather *gather, uint32_t rank);
 
 /* Gives a part that has begun to arrive its place; false for a second copy, also while the
  * first is still on its way in. */

@@ -1,6 +1,8 @@
 /* Numbering layers, units and parts. */
 #include "core/layout.h"
 
+#include <string.h>
+
 #include "wire/hash.h"
 
 static uint64_t parts_of(uint64_t floats, uint32_t part_floats)
@@ -8,17 +10,21 @@ static uint64_t parts_of(uint64_t floats, uint32_t part_floats)
     return (floats + part_floats - 1) / part_floats;
 }
 
-/* Every unit and part there will be. */
-static void count(const struct plan *plan, uint32_t part_floats, uint64_t *units, uint64_t *parts)
+/* Every unit, part and letter there will be. */
+static void count(const struct plan *plan, uint32_t part_floats, uint64_t *units, uint64_t *parts,
+                  uint64_t *names)
 {
-    *units = *parts = 0;
+    *units = *parts = *names = 0;
     for (size_t i = 0; i < plan->count; i++) {
         const struct plan_layer *layer = &plan->layers[i];
-        *units += layer->pieces > 0 ? layer->pieces : 1;
+        uint64_t before = *parts;
         if (layer->pieces == 0)
             *parts += parts_of(layer->profile->params, part_floats);
         for (size_t j = 0; j < layer->pieces; j++)
             *parts += parts_of(plan->piece[layer->first_piece + j].floats, part_floats);
+        *units +=
+            plan->book->reproducible ? (layer->pieces > 0 ? layer->pieces : 1) : *parts - before;
+        *names += strlen(layer->profile->name) + 1;
     }
 }
 
@@ -30,7 +36,7 @@ static uint32_t witness_of(const struct layout *layout, uint32_t server)
     return server == LAYOUT_NO_SERVER || witness == node ? LAYOUT_NO_WITNESS : witness;
 }
 
-static void add_unit(struct layout *layout, uint32_t server, uint64_t first, uint64_t floats)
+static void add_piece(struct layout *layout, uint32_t server, uint64_t first, uint64_t floats)
 {
     uint32_t number = layout->unit_count++, index = layout->layer_count - 1;
     struct layout_layer *layer = &layout->layers[index];
@@ -62,11 +68,23 @@ static void add_unit(struct layout *layout, uint32_t server, uint64_t first, uin
     }
 }
 
+/* A piece is a unit. Where updates are added to the sum as they come it is cut into units of
+ * one part each, so that what is in the sum of a unit is always the whole of an update. */
+static void add_unit(struct layout *layout, uint32_t server, uint64_t first, uint64_t floats,
+                     bool whole)
+{
+    uint64_t most = whole ? floats : layout->part_floats;
+    for (uint64_t done = 0; done < floats; done += most)
+        add_piece(layout, server, first + done, floats - done < most ? floats - done : most);
+}
+
 static void add_layer(struct layout *layout, const struct plan *plan,
-                      const struct plan_layer *planned)
+                      const struct plan_layer *planned, const char *name)
 {
     const tri_scheme_ops *scheme = scheme_at(planned->scheme);
+    layout->on_workers += scheme->home == TRI_HOME_WORKERS;
     layout->layers[layout->layer_count++] = (struct layout_layer){
+        .name = name,
         .home = scheme->home,
         .form = scheme->form,
         .rows = (uint32_t)planned->profile->rows,
@@ -79,10 +97,11 @@ static void add_layer(struct layout *layout, const struct plan *plan,
         .first_owner = layout->owner_count,
     };
     if (planned->pieces == 0)
-        add_unit(layout, LAYOUT_NO_SERVER, 0, planned->profile->params);
+        add_unit(layout, LAYOUT_NO_SERVER, 0, planned->profile->params, true);
     for (size_t i = 0; i < planned->pieces; i++) {
         const struct plan_piece *piece = &plan->piece[planned->first_piece + i];
-        add_unit(layout, piece->server, piece->first, piece->floats);
+        add_unit(layout, piece->server, piece->first, piece->floats,
+                 plan->book->reproducible || scheme->form == TRI_FORM_FACTORS);
     }
 }
 
@@ -126,10 +145,10 @@ tri_status layout_make(const struct plan *plan, const struct mem *mem, struct la
     struct layout *layout = mem_array(mem, 1, sizeof *layout);
     if (layout == NULL)
         return fail_nomem(err, "the layout of a plan");
-    uint64_t units, parts;
+    uint64_t units, parts, names;
     layout->mem = mem;
     layout->part_floats = (uint32_t)(plan->cluster.chunk_bytes / 4);
-    count(plan, layout->part_floats, &units, &parts);
+    count(plan, layout->part_floats, &units, &parts, &names);
     layout->server_node = mem_array(mem, plan->book->servers, sizeof *layout->server_node);
     layout->server_units = mem_array(mem, plan->book->servers, sizeof *layout->server_units);
     layout->layers = mem_array(mem, plan->count, sizeof *layout->layers);
@@ -137,15 +156,22 @@ tri_status layout_make(const struct plan *plan, const struct mem *mem, struct la
     layout->parts = mem_array(mem, (size_t)parts, sizeof *layout->parts);
     layout->owners = mem_array(mem, (size_t)units, sizeof *layout->owners);
     layout->stamp = mem_array(mem, plan->book->servers, sizeof *layout->stamp);
+    layout->names = mem_array(mem, (size_t)names, 1);
     if (layout->server_node == NULL || layout->server_units == NULL || layout->layers == NULL ||
         layout->units == NULL || layout->parts == NULL || layout->owners == NULL ||
-        layout->stamp == NULL || units > UINT32_MAX || parts > UINT32_MAX) {
+        layout->stamp == NULL || layout->names == NULL || units > UINT32_MAX ||
+        parts > UINT32_MAX) {
         layout_free(layout);
         return fail_nomem(err, "the layout of a plan");
     }
     add_nodes(layout, plan->book);
-    for (size_t i = 0; i < plan->count; i++)
-        add_layer(layout, plan, &plan->layers[i]);
+    char *name = layout->names;
+    for (size_t i = 0; i < plan->count; i++) {
+        size_t length = strlen(plan->layers[i].profile->name) + 1;
+        memcpy(name, plan->layers[i].profile->name, length);
+        add_layer(layout, plan, &plan->layers[i], name);
+        name += length;
+    }
     *out = layout;
     return TRI_OK;
 }
@@ -192,5 +218,6 @@ void layout_free(struct layout *layout)
     mem_free(layout->mem, layout->parts);
     mem_free(layout->mem, layout->owners);
     mem_free(layout->mem, layout->stamp);
+    mem_free(layout->mem, layout->names);
     mem_free(layout->mem, layout);
 }

@@ -16,6 +16,7 @@ extern "C" {
 #define LAYOUT_NO_WITNESS UINT32_MAX
 
 struct layout_layer {
+    const char *name;
     tri_scheme_home home;
     tri_scheme_form form;
     uint32_t rows, cols;
@@ -56,7 +57,9 @@ struct layout {
     uint32_t unit_count;
     struct layout_part *parts;
     uint32_t part_count;
-    uint32_t *owners; /* servers, each once per layer */
+    uint32_t on_workers; /* layers whose home is the workers */
+    char *names;         /* of the layers, one after the other */
+    uint32_t *owners;    /* servers, each once per layer */
     uint32_t owner_count;
     uint32_t part_floats; /* the most in one part */
     uint32_t *stamp;      /* [servers], scratch while it is made */

@@ -1,16 +1,86 @@
-/* The server's side of ps and adam under bsp. */
+/* The server's side of ps and adam: memory, and messages. */
 #include "core/server.h"
 
-#include <string.h>
-
 #include "base/error.h"
+#include "core/server_inside.h"
 #include "mod/consistency.h"
+
+/* ---- memory ---- */
 
 static uint32_t most_parts(const struct layout *layout, const struct layout_unit *unit)
 {
     const struct layout_layer *layer = &layout->layers[unit->layer];
     return layer->form == TRI_FORM_FACTORS ? layout_factor_parts(layout, layer, layer->factor_rows)
                                            : unit->parts;
+}
+
+/* What only some rules need; NULL otherwise. */
+static bool init_replies(const struct server *server, struct server_unit *unit)
+{
+    const struct mem *mem = server->mem;
+    size_t ranks = server->layout->workers, words = bits_words(ranks);
+    if (!core_has_replies(&server->rules))
+        return true;
+    unit->due = mem_array(mem, words, sizeof *unit->due);
+    unit->replying = mem_array(mem, words, sizeof *unit->replying);
+    unit->held = mem_array(mem, words, sizeof *unit->held);
+    unit->pushed = mem_array(mem, ranks, sizeof *unit->pushed);
+    unit->read = mem_array(mem, ranks, sizeof *unit->read);
+    unit->late_clock = mem_array(mem, ranks, sizeof *unit->late_clock);
+    unit->left_out = mem_array(mem, words, sizeof *unit->left_out);
+    unit->joined = mem_array(mem, words, sizeof *unit->joined);
+    if (unit->due == NULL || unit->replying == NULL || unit->held == NULL || unit->pushed == NULL ||
+        unit->read == NULL || unit->late_clock == NULL || unit->left_out == NULL ||
+        unit->joined == NULL)
+        return false;
+    for (size_t r = 0; r < ranks; r++) {
+        unit->pushed[r] = server->first;
+        unit->late_clock[r] = UINT64_MAX;
+    }
+    return true;
+}
+
+static tri_status init_unit(const struct server *server, struct server_unit *unit, uint32_t number,
+                            tri_error *err)
+{
+    const struct layout_unit *owned = &server->layout->units[number];
+    const struct mem *mem = server->mem;
+    uint32_t ranks = server->layout->workers, parts = most_parts(server->layout, owned);
+    unit->unit = number;
+    unit->version = server->first;
+    unit->stepping = UINT32_MAX;
+    unit->summed = mem_array(mem, bits_words(ranks), sizeof *unit->summed);
+    unit->counted = mem_array(mem, bits_words(ranks), sizeof *unit->counted);
+    unit->inits = mem_array(mem, bits_words(owned->parts), sizeof *unit->inits);
+    unit->init_claims = mem_array(mem, bits_words(owned->parts), sizeof *unit->init_claims);
+    if (unit->summed == NULL || unit->counted == NULL || unit->inits == NULL ||
+        unit->init_claims == NULL || !init_replies(server, unit))
+        return fail_nomem(err, "a server");
+    tri_status status = gather_init(&unit->gather, mem, ranks, parts, err);
+    if (status == TRI_OK && core_leaves_out(&server->rules))
+        status = gather_init(&unit->late, mem, ranks, parts, err);
+    if (status == TRI_OK)
+        gather_open(&unit->gather, server->first);
+    return status;
+}
+
+static bool init_ranks(struct server *server)
+{
+    const struct mem *mem = server->mem;
+    uint32_t ranks = server->layout->workers;
+    server->live = mem_array(mem, bits_words(ranks), sizeof *server->live);
+    server->present = mem_array(mem, bits_words(ranks), sizeof *server->present);
+    if (server->live == NULL || server->present == NULL)
+        return false;
+    bits_fill(server->live, ranks);
+    if (!core_leaves_out(&server->rules))
+        return true;
+    server->absent = mem_array(mem, ranks, sizeof *server->absent);
+    server->noted = mem_array(mem, ranks, sizeof *server->noted);
+    server->misses = mem_array(mem, ranks, sizeof *server->misses);
+    server->agreed = mem_array(mem, bits_words(ranks), sizeof *server->agreed);
+    return server->absent != NULL && server->noted != NULL && server->misses != NULL &&
+           server->agreed != NULL;
 }
 
 tri_status server_init(struct server *server, const struct layout *layout,
@@ -21,54 +91,60 @@ tri_status server_init(struct server *server, const struct layout *layout,
                               .layout = layout,
                               .rules = *rules,
                               .number = number,
-                              .node = layout->server_node[number]};
+                              .node = layout->server_node[number],
+                              .first = first,
+                              .consistency = {.bound = rules->bound, .workers = layout->workers}};
     server->rules.replicated = rules->replicated && !rules->aggregate;
     if (server->rules.consistency == NULL)
         server->rules.consistency = consistency_find("bsp");
-    server->consistency.workers = layout->workers;
     server->units = mem_array(mem, layout->server_units[number], sizeof *server->units);
-    if (server->units == NULL)
-        return fail_nomem(err, "a server");
-    for (uint32_t i = 0; i < layout->unit_count; i++) {
-        const struct layout_unit *owned = &layout->units[i];
-        if (owned->server != number)
-            continue;
-        struct server_unit *unit = &server->units[server->unit_count];
-        server->unit_count++; /* from here on server_fini() frees what it has */
-        tri_status status =
-            gather_init(&unit->gather, mem, layout->workers, most_parts(layout, owned), err);
-        unit->summed = mem_array(mem, bits_words(layout->workers), sizeof *unit->summed);
-        unit->counted = mem_array(mem, bits_words(layout->workers), sizeof *unit->counted);
-        unit->inits = mem_array(mem, bits_words(owned->parts), sizeof *unit->inits);
-        unit->init_claims = mem_array(mem, bits_words(owned->parts), sizeof *unit->init_claims);
-        if (status == TRI_OK && (unit->summed == NULL || unit->counted == NULL ||
-                                 unit->inits == NULL || unit->init_claims == NULL))
-            status = fail_nomem(err, "a server");
-        if (status != TRI_OK) {
-            server_fini(server);
-            return status;
+    tri_status status = TRI_OK;
+    if (!init_ranks(server) || server->units == NULL)
+        status = fail_nomem(err, "a server");
+    for (uint32_t i = 0; i < layout->unit_count && status == TRI_OK; i++)
+        if (layout->units[i].server == number) {
+            struct server_unit *unit = &server->units[server->unit_count];
+            server->unit_count++; /* from here on server_fini() frees what it has */
+            status = init_unit(server, unit, i, err);
         }
-        unit->unit = i;
-        unit->version = first;
-        gather_open(&unit->gather, first);
-    }
-    return TRI_OK;
+    if (status != TRI_OK)
+        server_fini(server);
+    return status;
+}
+
+static void fini_unit(const struct mem *mem, struct server_unit *unit)
+{
+    gather_fini(&unit->gather, mem);
+    gather_fini(&unit->late, mem);
+    mem_free(mem, unit->summed);
+    mem_free(mem, unit->counted);
+    mem_free(mem, unit->inits);
+    mem_free(mem, unit->init_claims);
+    mem_free(mem, unit->due);
+    mem_free(mem, unit->replying);
+    mem_free(mem, unit->held);
+    mem_free(mem, unit->pushed);
+    mem_free(mem, unit->read);
+    mem_free(mem, unit->late_clock);
+    mem_free(mem, unit->left_out);
+    mem_free(mem, unit->joined);
 }
 
 void server_fini(struct server *server)
 {
-    for (uint32_t i = 0; i < server->unit_count; i++) {
-        gather_fini(&server->units[i].gather, server->mem);
-        mem_free(server->mem, server->units[i].summed);
-        mem_free(server->mem, server->units[i].counted);
-        mem_free(server->mem, server->units[i].inits);
-        mem_free(server->mem, server->units[i].init_claims);
-    }
+    for (uint32_t i = 0; i < server->unit_count; i++)
+        fini_unit(server->mem, &server->units[i]);
     mem_free(server->mem, server->units);
+    mem_free(server->mem, server->live);
+    mem_free(server->mem, server->present);
+    mem_free(server->mem, server->absent);
+    mem_free(server->mem, server->noted);
+    mem_free(server->mem, server->misses);
+    mem_free(server->mem, server->agreed);
     *server = (struct server){0};
 }
 
-/* ---- from a message to its unit ---- */
+/* ---- from a message to its unit and place ---- */
 
 /* The unit that a part of a layer belongs to, NULL if it is not this server's. */
 static struct server_unit *unit_of(const struct server *server, const struct message *message)
@@ -87,46 +163,37 @@ static struct server_unit *unit_of(const struct server *server, const struct mes
     return found->server == server->number ? &server->units[found->index] : NULL;
 }
 
-/* Floats of the unit that a part of its layer covers. */
-static struct core_ref part_ref(const struct server *server, const struct server_unit *unit,
-                                enum core_space space, uint32_t part)
-{
-    const struct layout_unit *owned = &server->layout->units[unit->unit];
-    const struct layout_layer *layer = &server->layout->layers[owned->layer];
-    const struct layout_part *covered = &server->layout->parts[layer->first_part + part];
-    return (struct core_ref){.space = space,
-                             .index = owned->index,
-                             .first = covered->first - owned->first,
-                             .count = covered->floats};
-}
-
 /* The number of a message's part within its update. */
 static uint32_t part_within(const struct server *server, const struct server_unit *unit,
                             const struct message *message)
 {
-    return message->kind == WIRE_FACTORS
-               ? message->part
-               : message->part - server->layout->units[unit->unit].first_part;
+    return message->kind == WIRE_FACTORS ? message->part
+                                         : message->part - owned_by(server, unit)->first_part;
 }
 
-/* Is this an update of the form and size that the unit's layer takes? */
+/* Is this an update of the form and size that the unit's layer takes, of its sender's own? */
 static bool fits(const struct server *server, const struct server_unit *unit,
                  const struct message *message)
 {
     const struct layout *layout = server->layout;
-    const struct layout_layer *layer = &layout->layers[layout->units[unit->unit].layer];
-    if (layer->form == TRI_FORM_DENSE)
-        return message->kind == WIRE_PUSH;
+    const struct layout_layer *layer = &layout->layers[owned_by(server, unit)->layer];
+    if (message->rank >= layout->workers || message->from != message->rank)
+        return false;
+    if (layer->form == TRI_FORM_DENSE || message->kind == WIRE_NOTHING)
+        return message->kind == WIRE_PUSH || message->kind == WIRE_NOTHING;
     return message->kind == WIRE_FACTORS && message->rows > 0 &&
            message->rows <= layer->factor_rows &&
            message->parts == layout_factor_parts(layout, layer, message->rows) &&
            message->part < message->parts;
 }
 
-/* Without a promise of order, updates need no slots: they are added as they come. */
-static bool adds(const struct server *server)
+/* Is it of the clock that this rank's updates are taken for now? */
+static bool is_open(const struct server *server, const struct server_unit *unit,
+                    const struct message *message)
 {
-    return !server->rules.reproducible;
+    if (steps_each(server))
+        return message->clock == unit->pushed[message->rank];
+    return message->clock == unit->version && !unit->closing;
 }
 
 struct core_ref server_landing(struct server *server, const struct message *message)
@@ -139,26 +206,26 @@ struct core_ref server_landing(struct server *server, const struct message *mess
     if (message->kind == WIRE_INIT)
         return bits_has(unit->inits, within) || !bits_add(unit->init_claims, within)
                    ? nowhere
-                   : part_ref(server, unit, CORE_SHARD, message->part);
-    if (message->clock != unit->version || !fits(server, unit, message) ||
-        !gather_claim(&unit->gather, message, within))
+                   : server_part_ref(server, unit, CORE_SHARD, message->part);
+    if (message->kind == WIRE_NOTHING || !fits(server, unit, message) ||
+        !is_open(server, unit, message) || !gather_claim(&unit->gather, message, within))
         return nowhere;
     if (message->kind == WIRE_PUSH) {
-        struct core_ref ref =
-            part_ref(server, unit, adds(server) ? CORE_ADD : CORE_LANDING, message->part);
+        struct core_ref ref = server_part_ref(
+            server, unit, core_has_slots(&server->rules) ? CORE_LANDING : CORE_ADD, message->part);
         ref.rank = message->rank;
         return ref;
     }
     uint32_t first = layout_factor_first(message->rows, message->parts, message->part);
     uint32_t last = layout_factor_first(message->rows, message->parts, message->part + 1);
     return (struct core_ref){.space = CORE_PRODUCTS,
-                             .index = server->layout->units[unit->unit].index,
+                             .index = owned_by(server, unit)->index,
                              .rank = message->rank,
                              .first = first,
                              .count = last - first};
 }
 
-void server_lost(struct server *server, const struct message *message, const struct core_out *out)
+void server_lost(struct server *server, const struct message *message)
 {
     struct server_unit *unit = unit_of(server, message);
     if (unit == NULL)
@@ -166,179 +233,60 @@ void server_lost(struct server *server, const struct message *message, const str
     uint32_t within = part_within(server, unit, message);
     if (message->kind == WIRE_INIT)
         bits_remove(unit->init_claims, within);
-    else if (message->clock == unit->version && fits(server, unit, message))
+    else if (fits(server, unit, message) && is_open(server, unit, message))
         gather_release(&unit->gather, message, within);
-    /* Some of it is in the sum already, and cannot be told from the rest. */
-    if (message->kind == WIRE_PUSH && adds(server))
-        core_fail(out, TRI_EPEER, "an update of rank %u for layer %u was torn while it was summed",
-                  message->rank, message->layer);
 }
 
-/* ---- applying and answering ---- */
-
-static void answer(struct server *server, struct server_unit *unit, bool unchanged,
-                   const struct core_out *out)
+bool server_adds(const struct server *server, const struct message *message)
 {
-    const struct layout *layout = server->layout;
-    const struct layout_unit *owned = &layout->units[unit->unit];
-    for (uint32_t i = 0; i < owned->parts; i++)
-        for (uint32_t r = 0; r < layout->workers; r++) {
-            struct message message = {.kind = WIRE_RESULT,
-                                      .role = CORE_WORKER,
-                                      .from = server->node,
-                                      .layer = owned->layer,
-                                      .part = owned->first_part + i,
-                                      .clock = unit->version - 1,
-                                      .count = unit->gather.count,
-                                      .lr_bits = unit->gather.lr_bits,
-                                      .unchanged = unchanged,
-                                      .counted = unit->counted};
-            struct core_ref ref = {.space = CORE_NOWHERE};
-            if (!unchanged)
-                ref = part_ref(server, unit, CORE_SHARD, message.part);
-            core_send(out, r, &message, ref);
-        }
+    const struct server_unit *unit = unit_of(server, message);
+    return unit != NULL && fits(server, unit, message) && is_open(server, unit, message) &&
+           !bits_has(unit->gather.whole, message->rank);
 }
 
-static void apply(struct server *server, struct server_unit *unit, enum core_op_kind kind,
-                  const struct core_out *out)
-{
-    struct core_op op = {.kind = kind,
-                         .index = server->layout->units[unit->unit].index,
-                         .clock = unit->version,
-                         .count = unit->gather.count,
-                         .steps = unit->steps,
-                         .lr = server->rules.consistency->lr(&server->consistency,
-                                                             core_float(unit->gather.lr_bits))};
-    unit->busy = true;
-    core_op(out, &op);
-}
+/* ---- messages ---- */
 
-/* The clock is closed: answer, and open the next. */
-static void close_clock(struct server *server, struct server_unit *unit, const struct core_out *out)
-{
-    bool unchanged = unit->gather.count == 0;
-    unit->steps += !unchanged;
-    unit->version++;
-    memcpy(unit->counted, unit->gather.values,
-           bits_words(unit->gather.ranks) * sizeof *unit->counted);
-    answer(server, unit, unchanged, out);
-    unit->next = unit->sums = 0;
-    bits_clear(unit->summed, unit->gather.ranks);
-    gather_open(&unit->gather, unit->version);
-    /* The copy is under way before the unit can step again. */
-    if (server->mark == unit->version && server->to_save > 0)
-        apply(server, unit, CORE_OP_COPY, out);
-}
-
-static void sum(struct server *server, struct server_unit *unit, uint32_t rank,
-                const struct core_out *out)
-{
-    struct core_op op = {.kind = CORE_OP_SUM,
-                         .index = server->layout->units[unit->unit].index,
-                         .rank = rank,
-                         .clock = unit->version,
-                         .first = unit->sums == 0};
-    bits_add(unit->summed, rank);
-    unit->sums++;
-    unit->busy = true;
-    core_op(out, &op);
-}
-
-/* Sums the next rank in rank order: ranks with nothing are passed over, a rank that is
- * missing stops it. False when there is none to sum now. */
-static bool sum_in_order(struct server *server, struct server_unit *unit,
-                         const struct core_out *out)
-{
-    const struct gather *gather = &unit->gather;
-    for (; unit->next < gather->ranks && bits_has(gather->whole, unit->next); unit->next++)
-        if (gather_has_values(gather, unit->next)) {
-            sum(server, unit, unit->next++, out);
-            return true;
-        }
-    return false;
-}
-
-/* Sums any rank that is in: two ranks commute, so their order does not matter. */
-static bool sum_any(struct server *server, struct server_unit *unit, const struct core_out *out)
-{
-    const struct gather *gather = &unit->gather;
-    size_t rank = bits_first_without(gather->values, unit->summed, gather->ranks);
-    if (rank == gather->ranks)
-        return false;
-    sum(server, unit, (uint32_t)rank, out);
-    return true;
-}
-
-static bool sum_next(struct server *server, struct server_unit *unit, const struct core_out *out)
-{
-    if (adds(server))
-        return false; /* they are in the sum already */
-    return unit->gather.ranks > 2 ? sum_in_order(server, unit, out) : sum_any(server, unit, out);
-}
-
-/* Does whatever can be done now; one operation at a time per unit. */
-static void advance(struct server *server, struct server_unit *unit, const struct core_out *out)
-{
-    const struct layout *layout = server->layout;
-    const struct layout_unit *owned = &layout->units[unit->unit];
-    bool dense = layout->layers[owned->layer].form == TRI_FORM_DENSE;
-    if (unit->busy || (dense && sum_next(server, unit, out)))
-        return;
-    /* Updates may overtake the initial values, above all of one worker alone. */
-    if (unit->init_parts < owned->parts ||
-        !server->rules.consistency->after_push(&server->consistency, unit->gather.in,
-                                               layout->workers))
-        return;
-    if (unit->gather.count == 0)
-        close_clock(server, unit, out);
-    else
-        apply(server, unit, dense ? CORE_OP_STEP : CORE_OP_PRODUCT, out);
-}
-
-/* ---- events ---- */
-
-/* Initial values came from worker 0: once the unit is whole, all others get them. */
+/* Initial values came from worker 0. */
 static void take_init(struct server *server, struct server_unit *unit,
                       const struct message *message, const struct core_out *out)
 {
-    const struct layout *layout = server->layout;
-    const struct layout_unit *owned = &layout->units[unit->unit];
-    if (!bits_add(unit->inits, part_within(server, unit, message)) ||
+    const struct layout_unit *owned = owned_by(server, unit);
+    if (!message->landed || !bits_add(unit->inits, part_within(server, unit, message)) ||
         ++unit->init_parts < owned->parts)
         return;
-    for (uint32_t i = 0; i < owned->parts; i++)
-        for (uint32_t r = 1; r < layout->workers; r++) {
-            struct message forward = {.kind = WIRE_INIT,
-                                      .from = server->node,
-                                      .layer = owned->layer,
-                                      .part = owned->first_part + i,
-                                      .clock = unit->version};
-            core_send(out, r, &forward, part_ref(server, unit, CORE_SHARD, forward.part));
-        }
-    advance(server, unit, out);
+    server_forward_init(server, unit, out);
+    server_advance(server, unit, out);
+}
+
+static bool rates_agree(const struct server *server, struct server_unit *unit,
+                        const struct message *message, const struct core_out *out)
+{
+    if (steps_each(server) || gather_rates_agree(&unit->gather, message))
+        return true;
+    core_fail(out, TRI_EMISMATCH,
+              "learning rates differ in layer %u, clock %llu: rank %u has %g, rank %u has %g",
+              owned_by(server, unit)->layer, (unsigned long long)message->clock,
+              unit->gather.lr_rank, (double)core_float(unit->gather.lr_bits), message->rank,
+              (double)core_float(message->lr_bits));
+    return false;
 }
 
 static void take_update(struct server *server, struct server_unit *unit,
                         const struct message *message, const struct core_out *out)
 {
-    if (message->clock != unit->version || !fits(server, unit, message))
+    if (!fits(server, unit, message))
         return;
-    const struct layout_unit *owned = &server->layout->units[unit->unit];
-    uint32_t parts = message->kind == WIRE_FACTORS ? message->parts : owned->parts;
-    uint32_t part = part_within(server, unit, message);
-    enum gather_step result = gather_part(&unit->gather, message, part, parts);
-    if (result != GATHER_WHOLE)
-        return;
-    if (!gather_rates_agree(&unit->gather, message)) {
-        core_fail(out, TRI_EMISMATCH,
-                  "learning rates differ in layer %u, clock %llu: rank %u has %g, rank %u has %g",
-                  owned->layer, (unsigned long long)message->clock, unit->gather.lr_rank,
-                  (double)core_float(unit->gather.lr_bits), message->rank,
-                  (double)core_float(message->lr_bits));
+    if (!is_open(server, unit, message)) {
+        server_take_late(server, unit, message, out);
         return;
     }
-    advance(server, unit, out);
+    if (!message->landed)
+        return;
+    uint32_t parts = message->kind == WIRE_FACTORS ? message->parts : owned_by(server, unit)->parts;
+    uint32_t part = part_within(server, unit, message);
+    if (gather_part(&unit->gather, message, part, parts) == GATHER_WHOLE &&
+        rates_agree(server, unit, message, out))
+        server_advance(server, unit, out);
 }
 
 /* One message for all units of a layer that this server owns. */
@@ -354,17 +302,20 @@ static void take_nothing(struct server *server, const struct message *message,
         if (owned->server != server->number)
             continue;
         struct server_unit *unit = &server->units[owned->index];
-        if (message->clock == unit->version &&
-            gather_nothing(&unit->gather, message->rank) == GATHER_WHOLE)
-            advance(server, unit, out);
+        if (!fits(server, unit, message))
+            return;
+        if (!is_open(server, unit, message))
+            server_take_late(server, unit, message, out);
+        else if (gather_nothing(&unit->gather, message->rank) == GATHER_WHOLE)
+            server_advance(server, unit, out);
     }
 }
 
-static void to_coordinator(const struct server *server, struct message message,
-                           const struct core_out *out)
+void server_tell(const struct server *server, struct message message, const struct core_out *out)
 {
     message.role = CORE_COORDINATOR;
     message.from = server->node;
+    message.owner = server->number;
     core_send(out, 0, &message, (struct core_ref){.space = CORE_NOWHERE});
 }
 
@@ -380,7 +331,7 @@ static void take_mark(struct server *server, const struct message *message,
     bool accepted = newest < message->clock;
     server->mark = accepted ? message->clock : 0;
     server->to_save = accepted ? server->unit_count : 0;
-    to_coordinator(
+    server_tell(
         server,
         (struct message){
             .kind = WIRE_MARKED, .clock = message->clock, .count = newest, .accepted = accepted},
@@ -390,6 +341,10 @@ static void take_mark(struct server *server, const struct message *message,
 void server_message(struct server *server, const struct message *message,
                     const struct core_out *out)
 {
+    if (message->kind == WIRE_MARK && message->mark == CORE_MARK_JOIN) {
+        server_take_join(server, message, out);
+        return;
+    }
     if (message->kind == WIRE_MARK) {
         take_mark(server, message, out);
         return;
@@ -403,17 +358,101 @@ void server_message(struct server *server, const struct message *message,
         return;
     if (message->kind == WIRE_INIT)
         take_init(server, unit, message, out);
-    else
+    else if (message->kind == WIRE_PUSH || message->kind == WIRE_FACTORS)
         take_update(server, unit, message, out);
 }
 
-void server_done(struct server *server, const struct core_op *op, const struct core_out *out)
+/* ---- views and waits ---- */
+
+void server_view(struct server *server, const uint64_t *departed, const struct core_out *out)
 {
-    struct server_unit *unit = &server->units[op->index];
-    unit->busy = false;
-    if (op->kind == CORE_OP_STEP || op->kind == CORE_OP_PRODUCT)
-        close_clock(server, unit, out);
-    else if (op->kind == CORE_OP_COPY && server->mark == op->clock && --server->to_save == 0)
-        to_coordinator(server, (struct message){.kind = WIRE_SAVED, .clock = op->clock}, out);
-    advance(server, unit, out);
+    uint32_t ranks = server->layout->workers;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (bits_has(departed, r))
+            bits_remove(server->live, r);
+    server->consistency.workers = bits_count(server->live, ranks);
+    for (uint32_t i = 0; i < server->unit_count; i++) {
+        if (steps_each(server))
+            server_find_least(server, &server->units[i]);
+        server_advance(server, &server->units[i], out);
+    }
+}
+
+/* Who a unit waits for, in server->present; false when for nobody. */
+static bool find_missing(const struct server *server, const struct server_unit *unit)
+{
+    uint32_t ranks = server->layout->workers;
+    if (unit->busy || unit->closing)
+        return false;
+    if (steps_each(server)) {
+        if (!bits_any(unit->held, ranks))
+            return false;
+        bits_clear(server->present, ranks);
+        for (uint32_t r = 0; r < ranks; r++)
+            if (bits_has(server->live, r) && unit->pushed[r] == unit->version)
+                bits_add(server->present, r);
+        return true;
+    }
+    if (unit->gather.in == 0)
+        return false;
+    server_find_present(server, unit);
+    for (size_t w = 0; w < bits_words(ranks); w++)
+        server->present[w] &= ~unit->gather.whole[w];
+    return bits_any(server->present, ranks);
+}
+
+/* Live ranks that are in the open clock. */
+static uint32_t count_in(const struct server *server, const struct server_unit *unit)
+{
+    uint32_t in = 0;
+    for (size_t w = 0; w < bits_words(server->layout->workers); w++)
+        in += (uint32_t)__builtin_popcountll(server->live[w] & unit->gather.whole[w]);
+    return in;
+}
+
+void server_tick(struct server *server, struct watch *watch, uint64_t now,
+                 const struct core_out *out)
+{
+    uint32_t ranks = server->layout->workers, told = UINT32_MAX;
+    for (uint32_t i = 0; i < server->unit_count; i++) {
+        struct server_unit *unit = &server->units[i];
+        uint32_t layer = owned_by(server, unit)->layer;
+        if (server->rules.deadline > 0 && unit->half == 0 &&
+            2 * count_in(server, unit) >= bits_count(server->live, ranks))
+            unit->half = now;
+        if (unit->half != 0 && now - unit->half >= server->rules.deadline &&
+            server->rules.deadline > 0 && server_leaves_out(server, unit)) {
+            server_begin_close(server, unit);
+            server_advance(server, unit, out);
+        }
+        bool waits = find_missing(server, unit);
+        bool tell = watch_waits(watch, &unit->wait, waits, now);
+        if (tell && layer != told) {
+            struct watch_missing missing = {.what = server->layout->layers[layer].name,
+                                            .who = "worker",
+                                            .set = server->present,
+                                            .members = ranks,
+                                            .layer = layer};
+            watch_tell(watch, &unit->wait, &missing, now, out);
+            told = layer;
+        }
+        for (uint32_t r = 0; r < ranks && watch_overdue(watch, &unit->wait, now); r++)
+            if (bits_has(server->present, r) && r != server->node)
+                bits_add(watch->accused, r);
+    }
+}
+
+/* ---- questions of the host ---- */
+
+uint32_t server_factor_rows(const struct server *server, uint32_t index, uint32_t rank)
+{
+    const struct server_unit *unit = &server->units[index];
+    bool used =
+        gather_has_values(&unit->gather, rank) && (!steps_each(server) || unit->stepping == rank);
+    return used ? unit->gather.rank[rank].rows : 0;
+}
+
+bool server_replies(const struct server *server, uint32_t index, uint32_t rank)
+{
+    return bits_has(server->units[index].replying, rank);
 }

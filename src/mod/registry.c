@@ -21,8 +21,12 @@ static const tri_placement_ops *const placements[] = {
     &placement_greedy, &placement_lpt,     &placement_tensor,
 };
 
-extern const tri_consistency_ops consistency_bsp;
-static const tri_consistency_ops *const consistencies[] = {&consistency_bsp};
+extern const tri_consistency_ops consistency_bsp, consistency_ssp, consistency_asp;
+static const tri_consistency_ops *const consistencies[] = {
+    &consistency_bsp,
+    &consistency_ssp,
+    &consistency_asp,
+};
 
 extern const tri_optimizer_ops optim_sgd, optim_momentum, optim_nesterov, optim_adagrad, optim_adam;
 static const tri_optimizer_ops *const optims[] = {

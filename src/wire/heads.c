@@ -122,6 +122,7 @@ void wire_result_encode(const struct wire_result *result, struct buf *head)
 {
     assert(result->mask_ranks <= WIRE_MAX_RANKS && (result->flags & ~RESULT_FLAGS) == 0);
     wire_put_u64(head, result->count);
+    wire_put_u64(head, result->version);
     wire_put_u32(head, result->lr_bits);
     wire_put_u32(head, result->mask_ranks);
     wire_put_u8(head, result->flags);
@@ -136,6 +137,7 @@ tri_status wire_result_decode(const struct wire_header *header, const uint8_t *h
     struct wire_in in = begin(header, WIRE_RESULT, head);
     struct wire_result result;
     result.count = wire_get_u64(&in);
+    result.version = wire_get_clock(&in, limits);
     result.lr_bits = wire_get_u32(&in);
     result.mask_ranks = wire_get_u32(&in);
     result.flags = wire_get_u8(&in);
@@ -175,7 +177,8 @@ tri_status wire_pull_decode(const struct wire_header *header, const uint8_t *hea
 void wire_left_out_encode(const struct wire_left_out *left_out, struct buf *head)
 {
     wire_put_u64(head, left_out->version);
-    wire_put_u64(head, left_out->join);
+    wire_put_u32(head, left_out->rank);
+    wire_put_u32(head, left_out->running);
 }
 
 tri_status wire_left_out_decode(const struct wire_header *header, const uint8_t *head,
@@ -185,7 +188,8 @@ tri_status wire_left_out_decode(const struct wire_header *header, const uint8_t 
     struct wire_in in = begin(header, WIRE_LEFT_OUT, head);
     struct wire_left_out left_out;
     left_out.version = wire_get_clock(&in, limits);
-    left_out.join = wire_get_clock(&in, limits);
+    left_out.rank = wire_get_rank(&in, limits);
+    left_out.running = wire_get_u32(&in);
     tri_status status = wire_finish(&in, header, "head", err);
     if (status == TRI_OK)
         *out = left_out;
@@ -197,23 +201,45 @@ tri_status wire_left_out_decode(const struct wire_header *header, const uint8_t 
 static uint32_t get_what(struct wire_in *in)
 {
     uint32_t what = wire_get_u32(in);
-    if (what != WIRE_MARK_CHECKPOINT && what != WIRE_MARK_CHECKSUM)
-        wire_refuse(in, "it marks neither a checkpoint nor a checksum");
+    if (what < WIRE_MARK_CHECKPOINT || what > WIRE_MARK_JOIN)
+        wire_refuse(in, "it marks no checkpoint, checksum or join");
     return what;
+}
+
+static bool get_yes(struct wire_in *in)
+{
+    uint32_t yes = wire_get_u32(in);
+    if (yes > 1)
+        wire_refuse(in, "a yes or no is neither 0 nor 1");
+    return yes == 1;
+}
+
+/* A rank in a message about what; one way to write a thing: 0 unless somebody joins. */
+static uint32_t get_joining(struct wire_in *in, uint32_t what, const struct wire_limits *limits)
+{
+    uint32_t rank = wire_get_rank(in, limits);
+    if (what != WIRE_MARK_JOIN && rank != 0)
+        wire_refuse(in, "it names a rank and is no join");
+    return rank;
 }
 
 void wire_mark_encode(const struct wire_mark *mark, struct buf *head)
 {
     wire_put_u32(head, mark->what);
+    wire_put_u32(head, mark->rank);
+    wire_put_u32(head, mark->agreed);
 }
 
 tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *head,
                             const struct wire_limits *limits, struct wire_mark *out, tri_error *err)
 {
-    (void)limits;
     struct wire_in in = begin(header, WIRE_MARK, head);
     struct wire_mark mark;
     mark.what = get_what(&in);
+    mark.rank = get_joining(&in, mark.what, limits);
+    mark.agreed = get_yes(&in);
+    if (mark.what != WIRE_MARK_JOIN && mark.agreed)
+        wire_refuse(&in, "it is agreed to and is no join");
     tri_status status = wire_finish(&in, header, "head", err);
     if (status == TRI_OK)
         *out = mark;
@@ -225,6 +251,8 @@ void wire_marked_encode(const struct wire_marked *marked, struct buf *head)
     wire_put_u32(head, marked->what);
     wire_put_u32(head, marked->accepted);
     wire_put_u64(head, marked->own);
+    wire_put_u32(head, marked->rank);
+    wire_put_u32(head, marked->owner);
 }
 
 tri_status wire_marked_decode(const struct wire_header *header, const uint8_t *head,
@@ -234,14 +262,31 @@ tri_status wire_marked_decode(const struct wire_header *header, const uint8_t *h
     struct wire_in in = begin(header, WIRE_MARKED, head);
     struct wire_marked marked;
     marked.what = get_what(&in);
-    uint32_t accepted = wire_get_u32(&in);
-    if (accepted > 1)
-        wire_refuse(&in, "a yes or no is neither 0 nor 1");
-    marked.accepted = accepted == 1;
+    marked.accepted = get_yes(&in);
     marked.own = wire_get_clock(&in, limits);
+    marked.rank = get_joining(&in, marked.what, limits);
+    marked.owner = wire_get_owner(&in, limits);
     tri_status status = wire_finish(&in, header, "head", err);
     if (status == TRI_OK)
         *out = marked;
+    return status;
+}
+
+void wire_saved_encode(const struct wire_saved *saved, struct buf *head)
+{
+    wire_put_u32(head, saved->owner);
+}
+
+tri_status wire_saved_decode(const struct wire_header *header, const uint8_t *head,
+                             const struct wire_limits *limits, struct wire_saved *out,
+                             tri_error *err)
+{
+    struct wire_in in = begin(header, WIRE_SAVED, head);
+    struct wire_saved saved;
+    saved.owner = wire_get_owner(&in, limits);
+    tri_status status = wire_finish(&in, header, "head", err);
+    if (status == TRI_OK)
+        *out = saved;
     return status;
 }
 

@@ -77,6 +77,7 @@ enum wire_result_flag {
 /* New parameters or the quotient of a piece. */
 struct wire_result {
     uint64_t count;      /* sum of the counts of all ranks counted */
+    uint64_t version;    /* all clocks before it are in the values */
     uint32_t lr_bits;    /* of the clock, as in PUSH: whoever had no update learns it here */
     uint8_t flags;       /* bits of enum wire_result_flag */
     uint32_t mask_ranks; /* ranks that the mask covers; 0: all live ranks were counted */
@@ -93,6 +94,7 @@ static inline bool wire_result_counts(const struct wire_result *result, uint32_t
     return rank < result->mask_ranks && (result->mask[rank / 8] >> rank % 8 & 1) != 0;
 }
 
+/* Reserved: no node sends it. */
 struct wire_pull {
     uint64_t version; /* wanted, or a later one */
 };
@@ -101,20 +103,26 @@ tri_status wire_pull_decode(const struct wire_header *header, const uint8_t *hea
                             const struct wire_limits *limits, struct wire_pull *out,
                             tri_error *err);
 
+/* A push came too late, and its chunk has moved on by more than one clock. A server tells
+ * the worker and the coordinator; the worker asks the coordinator for a clock to join at,
+ * which comes in a MARK. */
 struct wire_left_out {
     uint64_t version; /* of the chunk now */
-    uint64_t join;    /* the clock to join again at; 0: not named yet */
+    uint32_t rank;    /* who was late */
+    uint32_t running; /* clocks running that it was late for; 0 from a worker */
 };
 void wire_left_out_encode(const struct wire_left_out *left_out, struct buf *head);
 tri_status wire_left_out_decode(const struct wire_header *header, const uint8_t *head,
                                 const struct wire_limits *limits, struct wire_left_out *out,
                                 tri_error *err);
 
-enum wire_mark_what { WIRE_MARK_CHECKPOINT = 1, WIRE_MARK_CHECKSUM = 2 };
+enum wire_mark_what { WIRE_MARK_CHECKPOINT = 1, WIRE_MARK_CHECKSUM = 2, WIRE_MARK_JOIN = 3 };
 
-/* The clock T is the header's, here and in MARKED. */
+/* The clock T is the header's, here, in MARKED and in SAVED. */
 struct wire_mark {
     uint32_t what; /* enum wire_mark_what */
+    uint32_t rank; /* who joins again at T; 0 unless it is a join, as the next one */
+    bool agreed;   /* all owners have agreed to T */
 };
 void wire_mark_encode(const struct wire_mark *mark, struct buf *head);
 tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *head,
@@ -124,12 +132,22 @@ tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *hea
 struct wire_marked {
     uint32_t what; /* as in the MARK that is answered */
     bool accepted;
-    uint64_t own; /* the node's clock */
+    uint64_t own;   /* the owner's clock */
+    uint32_t rank;  /* who joins; 0 unless it is a join */
+    uint32_t owner; /* who answers: number of the server, or WIRE_OWNER_WORKER */
 };
 void wire_marked_encode(const struct wire_marked *marked, struct buf *head);
 tri_status wire_marked_decode(const struct wire_header *header, const uint8_t *head,
                               const struct wire_limits *limits, struct wire_marked *out,
                               tri_error *err);
+
+struct wire_saved {
+    uint32_t owner; /* whose part is safe: number of the server, or WIRE_OWNER_WORKER */
+};
+void wire_saved_encode(const struct wire_saved *saved, struct buf *head);
+tri_status wire_saved_decode(const struct wire_header *header, const uint8_t *head,
+                             const struct wire_limits *limits, struct wire_saved *out,
+                             tri_error *err);
 
 struct wire_checksum {
     uint32_t crc;

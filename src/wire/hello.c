@@ -12,6 +12,7 @@ void wire_hello_encode(const struct wire_hello *hello, struct buf *head)
 {
     wire_put_u32(head, hello->roles);
     wire_put_u32(head, hello->rank);
+    wire_put_u64(head, hello->incarnation);
     wire_put_u16(head, hello->wire_min);
     wire_put_u16(head, hello->wire_max);
 }
@@ -25,6 +26,7 @@ tri_status wire_hello_decode(const struct wire_header *header, const uint8_t *he
     struct wire_hello hello;
     hello.roles = wire_get_u32(&in);
     hello.rank = wire_get_u32(&in);
+    hello.incarnation = wire_get_u64(&in);
     hello.wire_min = wire_get_u16(&in);
     hello.wire_max = wire_get_u16(&in);
     if (hello.roles == 0 || (hello.roles & ~(uint32_t)ROLES) != 0)

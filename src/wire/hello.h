@@ -18,8 +18,10 @@ extern "C" {
 enum wire_role { WIRE_ROLE_WORKER = 1, WIRE_ROLE_SERVER = 2, WIRE_ROLE_COORDINATOR = 4 };
 
 struct wire_hello {
-    uint32_t roles;    /* bits of enum wire_role, at least one */
-    uint32_t rank;     /* of its worker; without one, the number of its server */
+    uint32_t roles; /* bits of enum wire_role, at least one */
+    uint32_t rank;  /* of its worker; without one, the number of its server */
+    /* Another for every process: a node that comes with a new one was restarted. */
+    uint64_t incarnation;
     uint16_t wire_min; /* versions of the format that it speaks, */
     uint16_t wire_max; /* WIRE_VERSION among them */
 };

@@ -13,7 +13,6 @@ enum {
 };
 
 #define MASK_MAX   (WIRE_MAX_RANKS / 8)
-#define RANKS_MAX  (4 + 4 * WIRE_MAX_RANKS)
 #define NODES_MAX  (4 + 4 * WIRE_MAX_NODES)
 #define REASON_MAX (2 + WIRE_REASON_MAX)
 #define ANY        WIRE_MAX_DATA
@@ -21,7 +20,7 @@ enum {
 
 static const struct wire_kind_info kinds[WIRE_KINDS] = {
     /* name, route, uses; then what is not 0 */
-    [WIRE_HELLO] = {"HELLO", "node, C", 0, .head = 12, .data_min = 9, .data_max = LIST},
+    [WIRE_HELLO] = {"HELLO", "node, C", 0, .head = 20, .data_min = 9, .data_max = LIST},
     [WIRE_BOOK] = {"BOOK", "C, node", 0, .data_min = 113, .data_max = LIST},
     [WIRE_READY] = {"READY", "node, C", WIRE_USE_PLAN, .head = 0},
     [WIRE_START] = {"START", "C, node", CLOCK, .head = 0},
@@ -31,21 +30,21 @@ static const struct wire_kind_info kinds[WIRE_KINDS] = {
     [WIRE_FACTORS] = {"FACTORS", "W, W or S", VALUES, .head = 24, .data_min = 1, .data_max = ANY},
     [WIRE_ROWS] = {"ROWS", "W, S", VALUES, .head = 20, .data_min = 1, .data_max = ANY},
     [WIRE_NOTHING] = {"NOTHING", "W, S or W", LAYER, .head = 4},
-    [WIRE_RESULT] = {"RESULT", "S, W", VALUES, .head = 20, .head_list = MASK_MAX, .data_max = ANY},
+    [WIRE_RESULT] = {"RESULT", "S, W", VALUES, .head = 28, .head_list = MASK_MAX, .data_max = ANY},
     [WIRE_PULL] = {"PULL", "W, S", PIECE, .head = 8},
-    [WIRE_LEFT_OUT] = {"LEFT_OUT", "S, W", PIECE, .head = 16},
+    [WIRE_LEFT_OUT] = {"LEFT_OUT", "S, W or C; W, C", PIECE, .head = 16},
     [WIRE_CLOCK] = {"CLOCK", "W, C", CLOCK, .head = 0},
-    [WIRE_MARK] = {"MARK", "C, node", CLOCK, .head = 4},
-    [WIRE_MARKED] = {"MARKED", "node, C", CLOCK, .head = 16},
+    [WIRE_MARK] = {"MARK", "C, node", CLOCK, .head = 12},
+    [WIRE_MARKED] = {"MARKED", "node, C", CLOCK, .head = 24},
     [WIRE_CHECKSUM] = {"CHECKSUM", "W, C", CLOCK, .head = 4},
-    [WIRE_SAVED] = {"SAVED", "owner, C", CLOCK, .head = 0},
-    [WIRE_VIEW] = {"VIEW", "C, node", PLAN, .data_min = 4, .data_max = RANKS_MAX},
+    [WIRE_SAVED] = {"SAVED", "owner, C", CLOCK, .head = 4},
+    [WIRE_VIEW] = {"VIEW", "C, node", PLAN, .data_min = 4, .data_max = NODES_MAX},
     [WIRE_REPORT] = {"REPORT", "W, C", PLAN, .data_min = 4, .data_max = LIST},
     [WIRE_DECISION] = {"DECISION", "C, W", PLAN, .data_min = 8, .data_max = LIST},
     [WIRE_HEARTBEAT] = {"HEARTBEAT", "node, node", CLOCK, .head = 0},
     [WIRE_ACCUSE] = {"ACCUSE", "node, C", CLOCK, .data_min = 4, .data_max = NODES_MAX},
     [WIRE_EVICTED] = {"EVICTED", "C, node", PLAN, .data_min = 2, .data_max = REASON_MAX},
-    [WIRE_BYE] = {"BYE", "W, node", CLOCK, .head = 0},
+    [WIRE_BYE] = {"BYE", "W, C; C, node", CLOCK, .head = 0},
     [WIRE_FAILED] = {"FAILED", "node, node", PLAN, .head = 4, .data_min = 2,
                      .data_max = REASON_MAX},
 };

@@ -4,6 +4,7 @@
 const struct wire_limits wire_widest = {
     .nodes = WIRE_MAX_NODES,
     .workers = WIRE_MAX_RANKS,
+    .servers = WIRE_MAX_RANKS,
     .layers = WIRE_MAX_LAYERS,
     .chunks = UINT32_MAX,
     .max_clock = WIRE_MAX_CLOCK,
@@ -28,6 +29,14 @@ uint32_t wire_get_rank(struct wire_in *in, const struct wire_limits *limits)
 uint32_t wire_get_node(struct wire_in *in, const struct wire_limits *limits)
 {
     return get_below(in, limits->nodes, "a node is past the last one");
+}
+
+uint32_t wire_get_owner(struct wire_in *in, const struct wire_limits *limits)
+{
+    uint32_t owner = wire_get_u32(in);
+    if (owner >= limits->servers && owner != WIRE_OWNER_WORKER)
+        wire_refuse(in, "an owner is neither a server nor the worker");
+    return owner;
 }
 
 uint32_t wire_get_layer_number(struct wire_in *in, const struct wire_limits *limits)

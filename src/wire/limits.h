@@ -20,9 +20,13 @@ extern "C" {
 #define WIRE_MAX_DATA   (UINT32_C(1) << 30)       /* bytes of data behind one header */
 #define WIRE_MAX_CLOCK  (((uint64_t)1 << 63) - 1) /* so that clock + 1 never wraps around */
 
+/* Who keeps parameters: a server by its number, or the worker of the node. */
+#define WIRE_OWNER_WORKER UINT32_MAX
+
 struct wire_limits {
     uint32_t nodes;     /* senders are below this */
     uint32_t workers;   /* ranks are below this */
+    uint32_t servers;   /* numbers of servers are below this */
     uint32_t layers;    /* layers are below this */
     uint32_t chunks;    /* chunks and parts are below this, in any layer */
     uint64_t max_clock; /* clocks and versions are at most this */
@@ -37,6 +41,7 @@ extern const struct wire_limits wire_widest;
 /* A number of that sort; one over its limit refuses the input. */
 uint32_t wire_get_rank(struct wire_in *in, const struct wire_limits *limits);
 uint32_t wire_get_node(struct wire_in *in, const struct wire_limits *limits);
+uint32_t wire_get_owner(struct wire_in *in, const struct wire_limits *limits);
 uint32_t wire_get_layer_number(struct wire_in *in, const struct wire_limits *limits);
 uint64_t wire_get_clock(struct wire_in *in, const struct wire_limits *limits);
 

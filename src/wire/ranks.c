@@ -37,9 +37,9 @@ static tri_status decode(const struct wire_header *header, const uint8_t *data, 
     return status;
 }
 
-void wire_view_encode(const uint32_t *ranks, uint32_t count, struct buf *data)
+void wire_view_encode(const uint32_t *nodes, uint32_t count, struct buf *data)
 {
-    wire_put_ranks(data, ranks, count);
+    wire_put_ranks(data, nodes, count);
 }
 
 void wire_accuse_encode(const uint32_t *nodes, uint32_t count, struct buf *data)
@@ -52,7 +52,7 @@ tri_status wire_view_decode(const struct wire_header *header, const uint8_t *dat
                             tri_error *err)
 {
     assert(header->kind == WIRE_VIEW);
-    return decode(header, data, limits->workers, out, err);
+    return decode(header, data, limits->nodes, out, err);
 }
 
 tri_status wire_accuse_decode(const struct wire_header *header, const uint8_t *data,

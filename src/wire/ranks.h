@@ -1,4 +1,4 @@
-/* Lists of ranks, ascending and each only once: VIEW, ACCUSE, and inside of
+/* Lists of ranks or nodes, ascending and each only once: VIEW, ACCUSE, and inside of
  * REPORT and DECISION. */
 #ifndef TRIDENT_WIRE_RANKS_H
 #define TRIDENT_WIRE_RANKS_H
@@ -28,9 +28,9 @@ void wire_put_ranks(struct buf *buf, const uint32_t *ranks, uint32_t count);
 /* A list that ascends and stays below `limit`. */
 struct wire_ranks wire_get_ranks(struct wire_in *in, uint32_t limit);
 
-/* VIEW: the departed ranks. ACCUSE: the nodes that are waited for too long; worker r
- * is node r, so ranks serve as they are. Appended to data; told by buf_ok(). */
-void wire_view_encode(const uint32_t *ranks, uint32_t count, struct buf *data);
+/* VIEW: the departed nodes. ACCUSE: the nodes that are waited for too long. Worker r is
+ * node r, so ranks serve as they are. Appended to data; told by buf_ok(). */
+void wire_view_encode(const uint32_t *nodes, uint32_t count, struct buf *data);
 void wire_accuse_encode(const uint32_t *nodes, uint32_t count, struct buf *data);
 
 /* header is that of the message, decoded; data has its data_len bytes and must

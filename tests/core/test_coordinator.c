@@ -1,6 +1,7 @@
 /* The coordinator by itself: rounds of answers. */
 #include "core/coordinator.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/member.h"
@@ -10,8 +11,12 @@
 /* What it has sent, by kind, and the last of all. */
 struct sink {
     size_t sent[WIRE_KINDS];
-    size_t wakes;
-    struct core_action last, fail;
+    size_t wakes, commits, fails;
+    uint64_t committed;
+    struct core_action last;
+    struct core_action mark; /* the last */
+    uint64_t marked;         /* set of nodes that got a MARK */
+    char reason[240];        /* of the last REFUSED, FAILED or EVICTED */
 };
 
 static void take(void *ctx, const struct core_action *action)
@@ -19,8 +24,20 @@ static void take(void *ctx, const struct core_action *action)
     struct sink *sink = ctx;
     if (action->kind == CORE_SEND)
         sink->sent[action->message.kind]++;
-    if (action->kind == CORE_FAIL)
-        sink->fail = *action;
+    const struct message *message = &action->message;
+    if (action->kind == CORE_SEND && message->kind == WIRE_MARK) {
+        sink->mark = *action;
+        bits_add(&sink->marked, action->to);
+    }
+    if (action->kind == CORE_SEND &&
+        (message->kind == WIRE_REFUSED || message->kind == WIRE_FAILED ||
+         message->kind == WIRE_EVICTED))
+        (void)snprintf(sink->reason, sizeof sink->reason, "%.*s", (int)message->len,
+                       (const char *)message->bytes);
+    if (action->kind == CORE_COMMIT)
+        sink->committed = action->clock;
+    sink->commits += action->kind == CORE_COMMIT;
+    sink->fails += action->kind == CORE_FAIL;
     sink->wakes += action->kind == CORE_WAKE;
     sink->last = *action;
 }
@@ -36,9 +53,9 @@ struct desk {
 };
 
 /* Three workers, two servers apart, one layer on the servers: five nodes, two owners. */
-static void set_up(struct desk *desk)
+static void set_up_with(struct desk *desk, struct core_rules rules)
 {
-    struct core_rules rules = {.reproducible = true};
+    struct core_times times = {.heartbeat = 800000};
     memset(desk, 0, sizeof *desk);
     desk->profile = book_one_layer("CONV", 6, 10, 6);
     desk->book = book_of(desk->profile, 3);
@@ -48,9 +65,15 @@ static void set_up(struct desk *desk)
     desk->book.chunk_bytes = 100;
     desk->plan = book_plan(&desk->book);
     assert_int_equal(layout_make(desk->plan, &mem_libc, &desk->layout, NULL), TRI_OK);
-    assert_int_equal(coordinator_init(&desk->coordinator, desk->layout, &rules, &mem_libc, NULL),
-                     TRI_OK);
+    assert_int_equal(
+        coordinator_init(&desk->coordinator, desk->layout, &rules, &times, &mem_libc, NULL),
+        TRI_OK);
     desk->out = (struct core_out){.emit = take, .ctx = &desk->sink};
+}
+
+static void set_up(struct desk *desk)
+{
+    set_up_with(desk, (struct core_rules){.reproducible = true});
 }
 
 static void tear_down(struct desk *desk)
@@ -89,8 +112,7 @@ TEST(all_must_come_and_be_alike_before_it_starts)
         say(&desk, (struct message){.kind = WIRE_READY, .from = n, .hash = 2});
     assert_int_equal(desk.sink.sent[WIRE_START], 5);
     assert_int_equal(desk.sink.last.message.view, 1);
-    struct member member;
-    member_init(&member, 4, 1, 2);
+    struct member member = {.node = 4};
     member_message(&member, &desk.sink.last.message, &desk.out);
     assert_true(member.started);
     assert_int_equal(member.view, 1);
@@ -138,7 +160,8 @@ TEST(after_a_refusal_nothing_goes_on)
         say(&desk, (struct message){.kind = WIRE_HELLO, .from = n, .hash = n == 2 ? 7 : 1});
     assert_int_equal(desk.sink.sent[WIRE_REFUSED], 5);
     assert_int_equal(desk.sink.sent[WIRE_BOOK], 0);
-    assert_string_equal(desk.sink.fail.text, "node 2 has other layers than node 0");
+    assert_int_equal(desk.sink.fails, 0); /* that is the member's to say, once it is told */
+    assert_string_equal(desk.sink.reason, "node 2 has other layers than node 0");
     tear_down(&desk);
 }
 
@@ -150,16 +173,17 @@ TEST(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead)
     start(&desk);
     say(&desk, (struct message){.kind = WIRE_CLOCK, .clock = 10});
     coordinator_mark(&desk.coordinator, &desk.out);
-    assert_int_equal(desk.coordinator.mark, 12);
+    assert_int_equal(desk.coordinator.save.clock, 12);
     assert_int_equal(desk.sink.sent[WIRE_MARK], 2);
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 12, .count = 13});
-    assert_int_equal(desk.coordinator.mark, 17);
+    assert_int_equal(desk.coordinator.save.clock, 17);
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 12, .accepted = true});
-    assert_int_equal(desk.coordinator.agreed, 0); /* to what is no longer proposed */
+    assert_int_equal(desk.coordinator.save.agreed[0], 0); /* to what is no longer proposed */
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 17, .accepted = true});
-    say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 17, .count = 20});
-    assert_int_equal(desk.coordinator.mark, 28);
-    assert_int_equal(desk.coordinator.agreed, 0);
+    assert_int_equal(desk.coordinator.save.agreed[0], 1);
+    say(&desk, (struct message){.kind = WIRE_MARKED, .owner = 1, .clock = 17, .count = 20});
+    assert_int_equal(desk.coordinator.save.clock, 28);
+    assert_int_equal(desk.coordinator.save.agreed[0], 0);
     tear_down(&desk);
 }
 
@@ -170,18 +194,20 @@ TEST(a_checkpoint_is_whole_when_all_owners_agreed_and_saved)
     set_up(&desk);
     start(&desk);
     coordinator_mark(&desk.coordinator, &desk.out);
-    size_t wakes = desk.sink.wakes;
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 2, .accepted = true});
     say(&desk, (struct message){.kind = WIRE_SAVED, .clock = 2}); /* before the other agreed */
-    say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 2, .accepted = true});
+    say(&desk, (struct message){.kind = WIRE_SAVED, .clock = 2}); /* twice is once */
+    say(&desk, (struct message){.kind = WIRE_MARKED, .owner = 1, .clock = 2, .accepted = true});
     assert_int_equal(desk.coordinator.done, 0);
+    assert_int_equal(desk.sink.commits, 0);
     coordinator_mark(&desk.coordinator, &desk.out); /* one at a time */
-    assert_int_equal(desk.coordinator.mark, 2);
-    say(&desk, (struct message){.kind = WIRE_SAVED, .clock = 2});
+    assert_int_equal(desk.coordinator.save.clock, 2);
+    say(&desk, (struct message){.kind = WIRE_SAVED, .owner = 1, .clock = 2});
     assert_int_equal(desk.coordinator.done, 2);
-    assert_int_equal(desk.sink.wakes, wakes + 1);
+    assert_int_equal(desk.sink.commits, 1);
+    assert_int_equal(desk.sink.committed, 2);
     coordinator_mark(&desk.coordinator, &desk.out);
-    assert_true(desk.coordinator.marking);
+    assert_true(desk.coordinator.save.open);
     tear_down(&desk);
 }
 
@@ -195,7 +221,123 @@ TEST(a_late_checksum_does_not_reopen_an_older_clock)
     say(&desk, (struct message){.kind = WIRE_CHECKSUM, .rank = 0, .clock = 3, .crc = 3});
     say(&desk, (struct message){.kind = WIRE_CHECKSUM, .rank = 1, .clock = 1, .crc = 9});
     say(&desk, (struct message){.kind = WIRE_CHECKSUM, .rank = 1, .clock = 3, .crc = 9});
-    assert_string_equal(desk.sink.fail.text, "parameters of ranks 0 and 1 differ at clock 3");
+    assert_string_equal(desk.sink.reason, "parameters of ranks 0 and 1 differ at clock 3");
+    tear_down(&desk);
+}
+
+/* ---- ranks that are left out ---- */
+
+static const struct core_rules leaving_out = {
+    .reproducible = true, .deadline = 1000, .left_outs = 3};
+
+/* Rank 2 is behind, at clock 10, and asks for a clock to join at. */
+static void ask_to_join(struct desk *desk)
+{
+    set_up_with(desk, leaving_out);
+    start(desk);
+    say(desk, (struct message){.kind = WIRE_CLOCK, .clock = 20});
+    say(desk,
+        (struct message){
+            .kind = WIRE_LEFT_OUT, .from = 2, .rank = 2, .owner = CORE_OWNER_WORKER, .clock = 10});
+}
+
+static void answer(struct desk *desk, uint32_t owner, uint64_t clock, bool accepted,
+                   uint64_t reached)
+{
+    say(desk, (struct message){.kind = WIRE_MARKED,
+                               .mark = CORE_MARK_JOIN,
+                               .rank = 2,
+                               .owner = owner,
+                               .clock = clock,
+                               .count = reached,
+                               .accepted = accepted});
+}
+
+TEST(a_rank_that_is_behind_is_named_a_clock_ahead_of_all)
+{
+    (void)state;
+    struct desk desk;
+    ask_to_join(&desk);
+    assert_int_equal(desk.sink.marked, 1 << 2 | 1 << 3 | 1 << 4); /* it, and both servers */
+    assert_int_equal(desk.sink.mark.message.mark, CORE_MARK_JOIN);
+    assert_int_equal(desk.sink.mark.message.rank, 2);
+    assert_int_equal(desk.sink.mark.message.clock, 22);
+    assert_false(desk.sink.mark.message.accepted);
+    tear_down(&desk);
+}
+
+TEST(a_join_one_owner_refuses_is_proposed_to_all_again_further_ahead)
+{
+    (void)state;
+    struct desk desk;
+    ask_to_join(&desk);
+    answer(&desk, 0, 22, true, 0);
+    answer(&desk, CORE_OWNER_WORKER, 22, true, 0);
+    desk.sink.marked = 0;
+    answer(&desk, 1, 22, false, 30);
+    assert_int_equal(desk.sink.marked, 1 << 2 | 1 << 3 | 1 << 4);
+    assert_int_equal(desk.sink.mark.message.clock, 34);
+    assert_int_equal(desk.coordinator.joins[2].agreed[0], 0);
+    tear_down(&desk);
+}
+
+TEST(when_all_have_agreed_on_a_join_the_servers_are_told)
+{
+    (void)state;
+    struct desk desk;
+    ask_to_join(&desk);
+    answer(&desk, 0, 22, true, 0);
+    answer(&desk, 1, 22, true, 0);
+    desk.sink.marked = 0;
+    answer(&desk, CORE_OWNER_WORKER, 22, true, 0);
+    assert_int_equal(desk.sink.marked, 1 << 3 | 1 << 4);
+    assert_true(desk.sink.mark.message.accepted);
+    assert_int_equal(desk.sink.mark.message.clock, 22);
+    assert_false(desk.coordinator.joins[2].open);
+    tear_down(&desk);
+}
+
+TEST(a_join_is_named_once_however_often_it_is_asked_for)
+{
+    (void)state;
+    struct desk desk;
+    ask_to_join(&desk);
+    size_t marks = desk.sink.sent[WIRE_MARK];
+    say(&desk,
+        (struct message){
+            .kind = WIRE_LEFT_OUT, .from = 2, .rank = 2, .owner = CORE_OWNER_WORKER, .clock = 10});
+    assert_int_equal(desk.sink.sent[WIRE_MARK], marks);
+    tear_down(&desk);
+}
+
+TEST(a_rank_that_is_late_too_often_running_leaves_the_view)
+{
+    (void)state;
+    struct desk desk;
+    set_up_with(&desk, leaving_out);
+    start(&desk);
+    struct message late = {.kind = WIRE_LEFT_OUT, .from = 3, .rank = 2, .clock = 8, .count = 2};
+    say(&desk, late);
+    assert_int_equal(desk.sink.sent[WIRE_VIEW], 0);
+    late.count = 3;
+    say(&desk, late);
+    assert_int_equal(desk.coordinator.departed[0], 1 << 2);
+    assert_int_equal(desk.sink.sent[WIRE_VIEW], 4);
+    assert_string_equal(desk.sink.reason,
+                        "node 2 is out of the job: was late for 3 clocks running");
+    tear_down(&desk);
+}
+
+TEST(a_late_rank_that_the_job_cannot_do_without_stays)
+{
+    (void)state;
+    struct desk desk;
+    set_up_with(&desk, leaving_out);
+    start(&desk);
+    struct message late = {.kind = WIRE_LEFT_OUT, .from = 3, .rank = 0, .clock = 8, .count = 9};
+    say(&desk, late); /* the coordinator is there */
+    assert_int_equal(desk.coordinator.departed[0], 0);
+    assert_int_equal(desk.sink.sent[WIRE_FAILED], 0);
     tear_down(&desk);
 }
 
@@ -209,6 +351,12 @@ int main(void)
         cmocka_unit_test(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead),
         cmocka_unit_test(a_checkpoint_is_whole_when_all_owners_agreed_and_saved),
         cmocka_unit_test(a_late_checksum_does_not_reopen_an_older_clock),
+        cmocka_unit_test(a_rank_that_is_behind_is_named_a_clock_ahead_of_all),
+        cmocka_unit_test(a_join_one_owner_refuses_is_proposed_to_all_again_further_ahead),
+        cmocka_unit_test(when_all_have_agreed_on_a_join_the_servers_are_told),
+        cmocka_unit_test(a_join_is_named_once_however_often_it_is_asked_for),
+        cmocka_unit_test(a_rank_that_is_late_too_often_running_leaves_the_view),
+        cmocka_unit_test(a_late_rank_that_the_job_cannot_do_without_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

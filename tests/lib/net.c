@@ -164,6 +164,20 @@ struct sim_app net_app(struct net *net)
                             .mean = mean};
 }
 
+double net_loss(struct net *net, const float *const params[])
+{
+    uint32_t last = net->layout->layer_count - 1, width = net->layout->layers[last].rows;
+    double sum = 0;
+    uint64_t count = 0;
+    for (uint64_t clock = 1000000; clock < 1000050; clock++) {
+        for (uint32_t l = 0; l <= last; l++)
+            forward(net, 0, clock, l, params[l]);
+        for (uint32_t i = 0; i < batch_of(net, 0, clock) * width; i++, count++)
+            sum += (double)net->d[0][last + 1][i] * (double)net->d[0][last + 1][i];
+    }
+    return sum / (double)count;
+}
+
 /* ---- alone ---- */
 
 /* The mean over the union of all batches that have an update, in doubles. */

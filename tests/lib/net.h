@@ -25,6 +25,9 @@ struct sim_app net_app(struct net *net);
 /* Does this rank give an update of this layer in this clock? */
 bool net_has_update(const struct net *net, uint32_t rank, uint64_t clock, uint32_t layer);
 
+/* Mean squared error on samples that no rank trains on. */
+double net_loss(struct net *net, const float *const params[]);
+
 /* The same training in one process, rank by rank, on parameters of its own. */
 struct net_reference {
     float params[NET_MAX_LAYERS][NET_MAX_WIDTH * (NET_MAX_WIDTH + 1)];

@@ -123,6 +123,7 @@ static struct sim_cluster *run_job(struct job *job, uint64_t seed)
 {
     struct sim_cluster *cluster = NULL;
     tri_error err = {0};
+    job->options.check = true;
     if (sim_new(job->layout, &job->options, &mem_libc, &cluster, &err) != TRI_OK ||
         sim_run(cluster, &err) != TRI_OK)
         fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
@@ -170,12 +171,13 @@ static unsigned long env_number(const char *name, unsigned long fallback)
 static void check_counted(const struct job *job, const struct sim_cluster *cluster, uint64_t seed)
 {
     for (uint32_t r = 0; r < job->layout->workers; r++)
-        for (uint32_t l = 0; l < job->layout->layer_count; l++)
+        for (uint32_t u = 0; u < job->layout->unit_count; u++)
             for (uint32_t of = 0; of < job->layout->workers; of++)
-                if (sim_counted(cluster, r, l, of) !=
-                    net_has_update(&job->net, of, job->options.clocks - 1, l))
-                    fail_msg("seed %llu: worker %u is wrong about rank %u in layer %u",
-                             (unsigned long long)seed, r, of, l);
+                if (sim_counted(cluster, r, u, of) != net_has_update(&job->net, of,
+                                                                     job->options.clocks - 1,
+                                                                     job->layout->units[u].layer))
+                    fail_msg("seed %llu: worker %u is wrong about rank %u in unit %u",
+                             (unsigned long long)seed, r, of, u);
 }
 
 /* TRIDENT_SIM_SEED and TRIDENT_SIM_JOBS choose other or more of them. */

@@ -75,7 +75,11 @@ static inline struct wire_book sample_book(void)
 
 static inline void sample_hello(struct message *m)
 {
-    struct wire_hello hello = {.roles = 7, .rank = 0x1234, .wire_min = 1, .wire_max = 0x0102};
+    struct wire_hello hello = {.roles = 7,
+                               .rank = 0x1234,
+                               .incarnation = 0xb1b2b3b4b5b6b7b8,
+                               .wire_min = 1,
+                               .wire_max = 0x0102};
     wire_hello_encode(&hello, &m->head);
     struct wire_hello_out out;
     struct wire_option option = {wire_text_of("consistency"), wire_text_of("bsp")};
@@ -130,6 +134,7 @@ static inline void sample_values(struct message *m)
     case WIRE_RESULT:
         wire_result_encode(
             &(struct wire_result){.count = count,
+                                  .version = 0x4142434445464748,
                                   .lr_bits = lr_bits,
                                   .flags = WIRE_RESULT_AGGREGATE | WIRE_RESULT_LEFT_OUT,
                                   .mask_ranks = 11,
@@ -145,7 +150,7 @@ static inline void sample_values(struct message *m)
 
 static inline void sample_payload(struct message *m)
 {
-    const uint64_t own = 0x1112131415161718, join = 0x2122232425262728;
+    const uint64_t own = 0x1112131415161718;
     struct wire_book book = sample_book();
     struct wire_layer layers[2];
     switch (m->header.kind) {
@@ -173,19 +178,26 @@ static inline void sample_payload(struct message *m)
         wire_pull_encode(&(struct wire_pull){own}, &m->head);
         break;
     case WIRE_LEFT_OUT:
-        wire_left_out_encode(&(struct wire_left_out){own, join}, &m->head);
+        wire_left_out_encode(&(struct wire_left_out){own, .rank = 0xf1f2, .running = 0x91929394},
+                             &m->head);
         break;
     case WIRE_MARK:
-        wire_mark_encode(&(struct wire_mark){WIRE_MARK_CHECKPOINT}, &m->head);
+        wire_mark_encode(&(struct wire_mark){WIRE_MARK_JOIN, .rank = 0xf1f2, .agreed = true},
+                         &m->head);
         break;
     case WIRE_MARKED:
-        wire_marked_encode(&(struct wire_marked){WIRE_MARK_CHECKSUM, true, own}, &m->head);
+        wire_marked_encode(
+            &(struct wire_marked){WIRE_MARK_JOIN, true, own, .rank = 0xf1f2, .owner = 0xe1e2},
+            &m->head);
+        break;
+    case WIRE_SAVED:
+        wire_saved_encode(&(struct wire_saved){WIRE_OWNER_WORKER}, &m->head);
         break;
     case WIRE_CHECKSUM:
         wire_checksum_encode(&(struct wire_checksum){0xdeadbeef}, &m->head);
         break;
     case WIRE_VIEW:
-        wire_view_encode((const uint32_t[]){1, 0x0203, 0xf1f2}, 3, &m->data);
+        wire_view_encode((const uint32_t[]){1, 0x0203, 0x1f1f2}, 3, &m->data);
         break;
     case WIRE_REPORT:
         sample_report(m);
@@ -251,6 +263,7 @@ union message_out {
     struct wire_left_out left_out;
     struct wire_mark mark;
     struct wire_marked marked;
+    struct wire_saved saved;
     struct wire_checksum checksum;
     struct wire_failed failed;
     struct wire_hello hello;
@@ -287,6 +300,8 @@ static inline tri_status message_head(const struct wire_header *header, const ui
         return wire_mark_decode(header, head, limits, &out.mark, err);
     case WIRE_MARKED:
         return wire_marked_decode(header, head, limits, &out.marked, err);
+    case WIRE_SAVED:
+        return wire_saved_decode(header, head, limits, &out.saved, err);
     case WIRE_CHECKSUM:
         return wire_checksum_decode(header, head, limits, &out.checksum, err);
     case WIRE_FAILED:

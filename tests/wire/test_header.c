@@ -13,6 +13,7 @@ enum { RUNS = 2000, AT_CRC = 60 };
 static const struct wire_limits limits = {
     .nodes = 300,
     .workers = 200,
+    .servers = 150,
     .layers = 40,
     .chunks = 1000,
     .max_clock = 1000000,
@@ -156,8 +157,8 @@ TEST(lengths_outside_the_kind_are_refused_by_name)
     (void)state;
     refuse_changed(WIRE_PUSH, 52, 15, 2, "head of PUSH has 15 bytes instead of 16 to 16");
     refuse_changed(WIRE_PUSH, 52, 65535, 2, "head of PUSH has 65535 bytes instead of 16 to 16");
-    refuse_changed(WIRE_RESULT, 52, 19, 2, "head of RESULT has 19 bytes instead of 20 to 8212");
-    refuse_changed(WIRE_RESULT, 52, 8213, 2, "head of RESULT has 8213 bytes instead of 20 to 8212");
+    refuse_changed(WIRE_RESULT, 52, 27, 2, "head of RESULT has 27 bytes instead of 28 to 8220");
+    refuse_changed(WIRE_RESULT, 52, 8221, 2, "head of RESULT has 8221 bytes instead of 28 to 8220");
     refuse_changed(WIRE_PUSH, 48, 0, 4, "data of PUSH has 0 bytes, which is less than 1");
     refuse_changed(WIRE_PUSH, 48, (1 << 20) + 1, 4,
                    "data of PUSH has 1048577 bytes, which is more than 1048576");

@@ -12,6 +12,7 @@ enum { RUNS = 2000 };
 static const struct wire_limits limits = {
     .nodes = 300,
     .workers = 200,
+    .servers = 150,
     .layers = 40,
     .chunks = 1000,
     .max_clock = 1000000,
@@ -106,6 +107,7 @@ TEST(results_come_back_with_their_masks)
     for (int run = 0; run < RUNS; run++) {
         uint8_t mask[25] = {0};
         struct wire_result result = {.count = rng_u64(&rng),
+                                     .version = below(&rng, 1000001),
                                      .lr_bits = (uint32_t)rng_u64(&rng),
                                      .flags = (uint8_t)below(&rng, 8),
                                      .mask_ranks = below(&rng, 201),
@@ -115,11 +117,52 @@ TEST(results_come_back_with_their_masks)
             mask[r / 8] |= (uint8_t)(rng_below(&rng, 2) << r % 8);
         header.data_len = (result.flags & WIRE_RESULT_UNCHANGED) != 0 ? 0 : 8;
         COME_BACK(result, WIRE_RESULT, result, got);
-        assert_true(result.count == got.count && result.lr_bits == got.lr_bits &&
-                    result.flags == got.flags && result.mask_ranks == got.mask_ranks);
+        assert_true(result.count == got.count && result.version == got.version &&
+                    result.lr_bits == got.lr_bits && result.flags == got.flags &&
+                    result.mask_ranks == got.mask_ranks);
         for (uint32_t r = 0; r < 200; r++)
             assert_int_equal(wire_result_counts(&got, r),
                              r < result.mask_ranks && (mask[r / 8] >> r % 8 & 1) != 0);
+    }
+    buf_fini(&head);
+}
+
+static uint32_t owner(struct rng *rng)
+{
+    return rng_below(rng, 8) == 0 ? WIRE_OWNER_WORKER : below(rng, 150);
+}
+
+TEST(marks_and_their_answers_come_back_as_they_were)
+{
+    (void)state;
+    struct wire_header header = {0};
+    struct rng rng;
+    struct buf head;
+    rng_init(&rng, 5);
+    buf_init(&head, &mem_libc);
+    for (int run = 0; run < RUNS; run++) {
+        struct wire_mark mark = {1 + below(&rng, 3), 0, false}, mark2;
+        if (mark.what == WIRE_MARK_JOIN)
+            mark.rank = below(&rng, 200), mark.agreed = rng_below(&rng, 2) == 1;
+        COME_BACK(mark, WIRE_MARK, mark, mark2);
+        assert_true(mark.what == mark2.what && mark.rank == mark2.rank &&
+                    mark.agreed == mark2.agreed);
+
+        struct wire_marked marked = {mark.what, rng_below(&rng, 2) == 1, below(&rng, 1000001),
+                                     mark.rank, owner(&rng)};
+        struct wire_marked marked2;
+        COME_BACK(marked, WIRE_MARKED, marked, marked2);
+        assert_true(marked.what == marked2.what && marked.accepted == marked2.accepted &&
+                    marked.own == marked2.own && marked.rank == marked2.rank &&
+                    marked.owner == marked2.owner);
+
+        struct wire_saved saved = {owner(&rng)}, saved2;
+        COME_BACK(saved, WIRE_SAVED, saved, saved2);
+        assert_int_equal(saved.owner, saved2.owner);
+
+        struct wire_checksum checksum = {(uint32_t)rng_u64(&rng)}, checksum2;
+        COME_BACK(checksum, WIRE_CHECKSUM, checksum, checksum2);
+        assert_int_equal(checksum.crc, checksum2.crc);
     }
     buf_fini(&head);
 }
@@ -137,35 +180,24 @@ TEST(the_other_heads_come_back_as_they_were)
         COME_BACK(pull, WIRE_PULL, pull, pull2);
         assert_true(pull.version == pull2.version);
 
-        struct wire_left_out out = {below(&rng, 1000001), below(&rng, 1000001)}, out2;
+        struct wire_left_out out = {below(&rng, 1000001), below(&rng, 200),
+                                    below(&rng, UINT32_MAX)};
+        struct wire_left_out out2;
         COME_BACK(left_out, WIRE_LEFT_OUT, out, out2);
-        assert_true(out.version == out2.version && out.join == out2.join);
-
-        struct wire_mark mark = {1 + below(&rng, 2)}, mark2;
-        COME_BACK(mark, WIRE_MARK, mark, mark2);
-        assert_int_equal(mark.what, mark2.what);
-
-        struct wire_marked marked = {1 + below(&rng, 2), rng_below(&rng, 2) == 1,
-                                     below(&rng, 1000001)};
-        struct wire_marked marked2;
-        COME_BACK(marked, WIRE_MARKED, marked, marked2);
-        assert_true(marked.what == marked2.what && marked.accepted == marked2.accepted &&
-                    marked.own == marked2.own);
-
-        struct wire_checksum checksum = {(uint32_t)rng_u64(&rng)}, checksum2;
-        COME_BACK(checksum, WIRE_CHECKSUM, checksum, checksum2);
-        assert_int_equal(checksum.crc, checksum2.crc);
+        assert_true(out.version == out2.version && out.rank == out2.rank &&
+                    out.running == out2.running);
 
         struct wire_failed failed = {below(&rng, 300)}, failed2;
         COME_BACK(failed, WIRE_FAILED, failed, failed2);
         assert_int_equal(failed.node, failed2.node);
 
-        struct wire_hello hello = {1 + below(&rng, 7), below(&rng, 300), 1,
+        struct wire_hello hello = {1 + below(&rng, 7), below(&rng, 300), rng_u64(&rng), 1,
                                    (uint16_t)(1 + below(&rng, 65535))};
         struct wire_hello hello2;
         COME_BACK(hello, WIRE_HELLO, hello, hello2);
         assert_true(hello.roles == hello2.roles && hello.rank == hello2.rank &&
-                    hello.wire_min == hello2.wire_min && hello.wire_max == hello2.wire_max);
+                    hello.incarnation == hello2.incarnation && hello.wire_min == hello2.wire_min &&
+                    hello.wire_max == hello2.wire_max);
     }
     buf_fini(&head);
 }
@@ -241,9 +273,9 @@ TEST(results_that_contradict_themselves_are_refused)
 TEST(unknown_flags_of_a_result_are_refused)
 {
     (void)state;
-    for (size_t at = 16; at < 20; at++) {
-        uint8_t head[20] = {0};
-        struct wire_header header = {.kind = WIRE_RESULT, .head_len = 20, .data_len = 8};
+    for (size_t at = 24; at < 28; at++) {
+        uint8_t head[28] = {0};
+        struct wire_header header = {.kind = WIRE_RESULT, .head_len = 28, .data_len = 8};
         struct wire_result got;
         tri_error err = {0};
         head[at] = 8;
@@ -260,15 +292,16 @@ TEST(clocks_past_the_limit_are_refused)
     struct wire_pull pull = {1000001}, got_pull;
     REFUSED(pull, WIRE_PULL, pull, got_pull,
             "head of PULL from node 0 is malformed: a clock is past all that can be");
-    struct wire_left_out out = {1, UINT64_MAX}, got_out;
+    struct wire_left_out out = {1000001, 1, 1}, got_out;
     REFUSED(left_out, WIRE_LEFT_OUT, out, got_out,
             "head of LEFT_OUT from node 0 is malformed: a clock is past all that can be");
-    out = (struct wire_left_out){1000001, 1};
-    REFUSED(left_out, WIRE_LEFT_OUT, out, got_out,
-            "head of LEFT_OUT from node 0 is malformed: a clock is past all that can be");
-    struct wire_marked marked = {1, true, 1000001}, got_marked;
+    struct wire_marked marked = {1, true, 1000001, 0, 0}, got_marked;
     REFUSED(marked, WIRE_MARKED, marked, got_marked,
             "head of MARKED from node 0 is malformed: a clock is past all that can be");
+    header.data_len = 8;
+    struct wire_result result = {.version = 1000001}, got_result;
+    REFUSED(result, WIRE_RESULT, result, got_result,
+            "head of RESULT from node 0 is malformed: a clock is past all that can be");
 }
 
 TEST(marks_of_what_is_unknown_are_refused)
@@ -277,37 +310,91 @@ TEST(marks_of_what_is_unknown_are_refused)
     struct wire_header header = {0};
     struct wire_mark mark = {0}, got;
     REFUSED(mark, WIRE_MARK, mark, got,
-            "head of MARK from node 0 is malformed: it marks neither a checkpoint nor a checksum");
-    mark.what = 3;
+            "head of MARK from node 0 is malformed: it marks no checkpoint, checksum or join");
+    mark.what = 4;
     REFUSED(mark, WIRE_MARK, mark, got,
-            "head of MARK from node 0 is malformed: it marks neither a checkpoint nor a checksum");
-    struct wire_marked marked = {3, true, 1}, got_marked;
+            "head of MARK from node 0 is malformed: it marks no checkpoint, checksum or join");
+    struct wire_marked marked = {4, true, 1, 0, 0}, got_marked;
     REFUSED(marked, WIRE_MARKED, marked, got_marked,
-            "head of MARKED from node 0 is malformed: it marks neither a checkpoint nor a "
-            "checksum");
-    uint8_t bytes[16] = {1, 0, 0, 0, 2};
+            "head of MARKED from node 0 is malformed: it marks no checkpoint, checksum or join");
+    uint8_t bytes[24] = {1, 0, 0, 0, 2};
     tri_error err = {0};
-    header.head_len = 16;
+    header.head_len = 24;
     assert_int_equal(wire_marked_decode(&header, bytes, &limits, &got_marked, &err), TRI_EINPUT);
     assert_non_null(strstr(err.text, "neither 0 nor 1"));
+    uint8_t join[12] = {3, 0, 0, 0, 7, 0, 0, 0, 0, 1};
+    err = (tri_error){0};
+    header.kind = WIRE_MARK;
+    header.head_len = 12;
+    assert_int_equal(wire_mark_decode(&header, join, &limits, &got, &err), TRI_EINPUT);
+    assert_non_null(strstr(err.text, "neither 0 nor 1"));
+}
+
+TEST(only_a_join_names_a_rank_and_is_agreed_to)
+{
+    (void)state;
+    struct wire_header header = {0};
+    for (uint32_t what = WIRE_MARK_CHECKPOINT; what < WIRE_MARK_JOIN; what++) {
+        struct wire_mark mark = {what, 1, false}, got;
+        REFUSED(mark, WIRE_MARK, mark, got,
+                "head of MARK from node 0 is malformed: it names a rank and is no join");
+        mark = (struct wire_mark){what, 0, true};
+        REFUSED(mark, WIRE_MARK, mark, got,
+                "head of MARK from node 0 is malformed: it is agreed to and is no join");
+        struct wire_marked marked = {what, true, 1, 1, 0}, got_marked;
+        REFUSED(marked, WIRE_MARKED, marked, got_marked,
+                "head of MARKED from node 0 is malformed: it names a rank and is no join");
+    }
+}
+
+TEST(joins_and_late_pushes_of_nobody_are_refused)
+{
+    (void)state;
+    struct wire_header header = {0};
+    struct wire_mark mark = {WIRE_MARK_JOIN, 200, true}, got;
+    REFUSED(mark, WIRE_MARK, mark, got,
+            "head of MARK from node 0 is malformed: a rank is past the last worker");
+    struct wire_marked marked = {WIRE_MARK_JOIN, true, 1, 200, 0}, got_marked;
+    REFUSED(marked, WIRE_MARKED, marked, got_marked,
+            "head of MARKED from node 0 is malformed: a rank is past the last worker");
+    struct wire_left_out out = {1, 200, 1}, got_out;
+    REFUSED(left_out, WIRE_LEFT_OUT, out, got_out,
+            "head of LEFT_OUT from node 0 is malformed: a rank is past the last worker");
+}
+
+TEST(owners_are_servers_that_there_are_or_the_worker)
+{
+    (void)state;
+    static const uint32_t wrong[] = {150, 200, 299, UINT32_MAX - 1};
+    struct wire_header header = {0};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct wire_saved saved = {wrong[i]}, got;
+        REFUSED(saved, WIRE_SAVED, saved, got,
+                "head of SAVED from node 0 is malformed: an owner is neither a server nor the "
+                "worker");
+        struct wire_marked marked = {1, true, 1, 0, wrong[i]}, got_marked;
+        REFUSED(marked, WIRE_MARKED, marked, got_marked,
+                "head of MARKED from node 0 is malformed: an owner is neither a server nor the "
+                "worker");
+    }
 }
 
 TEST(a_hello_without_role_or_version_is_refused)
 {
     (void)state;
     struct wire_header header = {.sender = 9};
-    struct wire_hello hello = {0, 1, 1, 1}, got;
+    struct wire_hello hello = {0, 1, 5, 1, 1}, got;
     REFUSED(hello, WIRE_HELLO, hello, got,
             "head of HELLO from node 9 is malformed: it has no role, or an unknown one");
     hello.roles = 8;
     REFUSED(hello, WIRE_HELLO, hello, got,
             "head of HELLO from node 9 is malformed: it has no role, or an unknown one");
-    hello = (struct wire_hello){1, 300, 1, 1};
+    hello = (struct wire_hello){1, 300, 5, 1, 1};
     REFUSED(hello, WIRE_HELLO, hello, got,
             "head of HELLO from node 9 is malformed: its rank is past the last one");
     static const uint16_t wrong[][2] = {{0, 1}, {2, 3}, {1, 0}, {2, 1}};
     for (size_t i = 0; i < 4; i++) {
-        hello = (struct wire_hello){1, 0, wrong[i][0], wrong[i][1]};
+        hello = (struct wire_hello){1, 0, 5, wrong[i][0], wrong[i][1]};
         REFUSED(hello, WIRE_HELLO, hello, got,
                 "head of HELLO from node 9 is malformed: its versions leave out the one it is "
                 "written in");
@@ -323,12 +410,16 @@ int main(void)
         cmocka_unit_test(updates_come_back_as_they_were),
         cmocka_unit_test(factors_come_back_and_their_parts_share_out_all_rows),
         cmocka_unit_test(results_come_back_with_their_masks),
+        cmocka_unit_test(marks_and_their_answers_come_back_as_they_were),
         cmocka_unit_test(the_other_heads_come_back_as_they_were),
         cmocka_unit_test(updates_of_nobody_and_parts_that_cannot_be_are_refused),
         cmocka_unit_test(results_that_contradict_themselves_are_refused),
         cmocka_unit_test(unknown_flags_of_a_result_are_refused),
         cmocka_unit_test(clocks_past_the_limit_are_refused),
         cmocka_unit_test(marks_of_what_is_unknown_are_refused),
+        cmocka_unit_test(only_a_join_names_a_rank_and_is_agreed_to),
+        cmocka_unit_test(joins_and_late_pushes_of_nobody_are_refused),
+        cmocka_unit_test(owners_are_servers_that_there_are_or_the_worker),
         cmocka_unit_test(a_hello_without_role_or_version_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

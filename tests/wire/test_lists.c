@@ -10,10 +10,10 @@
 #include "wire/reason.h"
 #include "wire/report.h"
 
-enum { RUNS = 2000, WORKERS = 20, LAYERS = 12 };
+enum { RUNS = 2000, NODES = 30, WORKERS = 20, LAYERS = 12 };
 
 static const struct wire_limits limits = {
-    .nodes = 30,
+    .nodes = NODES,
     .workers = WORKERS,
     .layers = LAYERS,
     .chunks = 10,
@@ -50,7 +50,7 @@ static void same_ranks(const struct wire_ranks *got, const uint32_t *ranks, uint
         assert_int_equal(wire_ranks_at(got, i), ranks[i]);
 }
 
-TEST(lists_of_ranks_come_back)
+TEST(lists_of_nodes_come_back)
 {
     (void)state;
     struct rng rng;
@@ -58,21 +58,21 @@ TEST(lists_of_ranks_come_back)
     rng_init(&rng, 11);
     buf_init(&data, &mem_libc);
     for (int run = 0; run < RUNS; run++) {
-        uint32_t ranks[30];
+        uint32_t nodes[NODES]; /* some of them no workers */
         struct wire_ranks got;
-        uint32_t count = choose(&rng, WORKERS, ranks);
+        uint32_t count = choose(&rng, NODES, nodes);
         buf_clear(&data);
-        wire_view_encode(ranks, count, &data);
+        wire_view_encode(nodes, count, &data);
         struct wire_header header = header_of(WIRE_VIEW, &data);
         assert_int_equal(wire_view_decode(&header, bytes_of(&data), &limits, &got, NULL), TRI_OK);
-        same_ranks(&got, ranks, count);
+        same_ranks(&got, nodes, count);
 
-        count = choose(&rng, 30, ranks); /* nodes, some of which are no workers */
+        count = choose(&rng, NODES, nodes);
         buf_clear(&data);
-        wire_accuse_encode(ranks, count, &data);
+        wire_accuse_encode(nodes, count, &data);
         header = header_of(WIRE_ACCUSE, &data);
         assert_int_equal(wire_accuse_decode(&header, bytes_of(&data), &limits, &got, NULL), TRI_OK);
-        same_ranks(&got, ranks, count);
+        same_ranks(&got, nodes, count);
     }
     buf_fini(&data);
 }
@@ -263,10 +263,10 @@ struct wrong {
 static const struct wrong wrongs[] = {
     {WIRE_VIEW, WORDS(2, 5, 5), "ranks do not ascend"},
     {WIRE_VIEW, WORDS(2, 5, 4), "ranks do not ascend"},
-    {WIRE_VIEW, WORDS(1, WORKERS), "a rank is past the last one"},
+    {WIRE_VIEW, WORDS(1, NODES), "a rank is past the last one"},
     {WIRE_VIEW, WORDS(UINT32_MAX, 1), "it announces more items than it has bytes for"},
     {WIRE_VIEW, WORDS(1, 2, 3), "bytes follow its end"},
-    {WIRE_ACCUSE, WORDS(1, 30), "a rank is past the last one"},
+    {WIRE_ACCUSE, WORDS(1, NODES), "a rank is past the last one"},
     {WIRE_REPORT, WORDS(2, 3, CLOCK(1), 0, 3, CLOCK(1), 0), "layers do not ascend"},
     {WIRE_REPORT, WORDS(2, 3, CLOCK(1), 0, 2, CLOCK(1), 0), "layers do not ascend"},
     {WIRE_REPORT, WORDS(1, LAYERS, CLOCK(1), 0), "a layer is past the last one"},
@@ -408,7 +408,7 @@ TEST(a_reason_with_control_characters_or_without_end_is_refused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_of_ranks_come_back),
+        cmocka_unit_test(lists_of_nodes_come_back),
         cmocka_unit_test(reports_come_back),
         cmocka_unit_test(decisions_come_back),
         cmocka_unit_test(lists_out_of_order_or_bounds_are_refused),
