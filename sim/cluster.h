@@ -110,7 +110,8 @@ bool sim_departed(const struct sim_cluster *cluster, uint32_t node); /* as it se
 uint64_t sim_began(const struct sim_cluster *cluster, uint32_t rank, uint64_t clock);
 /* Staleness of all updates of all units, added up. */
 struct server_staleness sim_staleness(const struct sim_cluster *cluster);
-/* The set of ranks in version `clock + 1` of a unit of the layout, as it was applied. */
+/* The set of ranks in version `clock + 1` of a unit of the layout, as it was applied. Known only
+ * with options.check, and under bsp. */
 bool sim_in(const struct sim_cluster *cluster, uint32_t unit, uint64_t clock, uint32_t rank);
 
 /* After the run. Parameters of a layer on a worker; CRC-32C of all of them as each

@@ -234,14 +234,20 @@ static void take_bye(struct coordinator *coordinator, const struct message *mess
     coordinator_check_end(coordinator, out);
 }
 
-/* A node cannot go on, and says why. */
+/* A node cannot go on, and says why. The others go on without it, unless it is one that they need,
+ * or has found them not to be alike. */
 static void take_failed(struct coordinator *coordinator, const struct message *message,
                         const struct core_out *out)
 {
+    const char *said = message->bytes != NULL ? (const char *)message->bytes : "";
     char text[240];
-    (void)snprintf(text, sizeof text, "node %u: %.*s", message->from, (int)message->len,
-                   message->bytes != NULL ? (const char *)message->bytes : "");
-    coordinator_fail(coordinator, TRI_EPEER, text, out);
+    if (message->status == TRI_EMISMATCH) {
+        (void)snprintf(text, sizeof text, "node %u: %.*s", message->from, (int)message->len, said);
+        coordinator_fail(coordinator, TRI_EMISMATCH, text, out);
+    } else {
+        (void)snprintf(text, sizeof text, "failed: %.*s", (int)message->len, said);
+        coordinator_evict(coordinator, message->from, text, out);
+    }
 }
 
 void coordinator_message(struct coordinator *coordinator, const struct message *message,

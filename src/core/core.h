@@ -47,6 +47,7 @@ struct message {
     uint64_t incarnation; /* HELLO: of the process; a restarted one has another */
     uint32_t owner;       /* MARKED, SAVED: server, or CORE_OWNER_WORKER */
     enum core_mark mark;  /* MARK, MARKED: what for */
+    tri_status status;    /* FAILED: what with */
     bool unchanged;       /* RESULT: nobody had an update; no data follows */
     bool left_out;        /* RESULT: the receiver's own update came too late to count */
     bool accepted;        /* MARKED; MARK of a join: all have agreed */

@@ -69,8 +69,11 @@ void member_message(struct member *member, const struct message *message,
         fail_as_told(message, TRI_EPEER, "the job has failed", out);
         break;
     case WIRE_BYE:
-        member->ended = true;
-        core_wake(out, UINT32_MAX);
+        member->ended = member->started;
+        if (member->ended)
+            core_wake(out, UINT32_MAX);
+        else
+            core_fail(out, TRI_EEVICTED, "the job ended without this node, which came too late");
         break;
     default:
         break;

@@ -108,6 +108,7 @@ static void tell_failure(struct node *node, const struct core_action *failure)
     struct message message = {.kind = WIRE_FAILED,
                               .role = CORE_COORDINATOR,
                               .from = node->number,
+                              .status = failure->status,
                               .bytes = (const uint8_t *)failure->text,
                               .len = strlen(failure->text)};
     if (node->told)

@@ -148,26 +148,36 @@ static void draw_faults(struct run *run, struct rng *rng, uint64_t events)
     run->fault_count = 1 + (size_t)rng_below(rng, MOST_DRAWN);
     for (size_t i = 0; i < run->fault_count; i++)
         run->faults[i] = draw_fault(&run->job, rng, events);
+    if (core_leaves_out(&run->job.options.rules)) /* somebody to be left out */
+        run->faults[0] = (struct sim_fault){.kind = SIM_SLOW_NODE,
+                                            .at = rng_below(rng, events),
+                                            .a = (uint32_t)rng_below(rng, run->job.layout->workers),
+                                            .factor = 3 + (uint32_t)rng_below(rng, 17),
+                                            .lasts = 500 + rng_below(rng, 3000)};
 }
 
-/* Workers that die just after some of their peers could no longer hear them: so that what they
- * sent last has reached some and not others. */
+/* Workers that die just after some of their peers could no longer hear them, so that what they
+ * sent last has reached some and not others. One that is started again at once is noticed at once:
+ * then the others are not yet waiting for it, but in the middle of everything. */
 static void draw_lonely_deaths(struct run *run, struct rng *rng, uint64_t events)
 {
     const struct layout *layout = run->job.layout;
     uint64_t at = rng_below(rng, events);
     size_t deaths = 1 + (size_t)rng_below(rng, 3);
     run->fault_count = 0;
-    for (size_t i = 0; i < deaths; i++) {
+    for (size_t i = 0; i < deaths && run->fault_count < MOST_FAULTS; i++) {
         uint32_t victim = draw_node(layout, rng);
-        for (uint32_t n = 0; n < layout->nodes && run->fault_count + 1 < MOST_FAULTS; n++)
+        for (uint32_t n = 0; n < layout->workers && run->fault_count + 1 < MOST_FAULTS; n++)
             if (n != victim && rng_below(rng, 2) == 0)
                 run->faults[run->fault_count++] =
                     (struct sim_fault){.kind = SIM_CUT, .at = at, .a = victim, .b = n};
         at += rng_below(rng, 150);
-        if (run->fault_count < MOST_FAULTS)
-            run->faults[run->fault_count++] =
-                (struct sim_fault){.kind = SIM_KILL, .at = at, .a = victim};
+        bool restart = rng_below(rng, 2) == 0;
+        run->faults[run->fault_count++] =
+            (struct sim_fault){.kind = restart ? SIM_RESTART : SIM_KILL,
+                               .at = at,
+                               .a = victim,
+                               .lasts = restart ? 1 + rng_below(rng, 60) : 0};
         at += rng_below(rng, 3) == 0 ? rng_below(rng, events) : rng_below(rng, 100);
     }
 }
@@ -177,7 +187,9 @@ static void draw_run(struct run *run, uint64_t seed)
     struct rng rng;
     rng_init(&rng, seed ^ 0x6661756c7473);
     enum rule rule = draw_rule(&rng);
-    bool servers = rule != RULE_BSP, lonely = rng_below(&rng, 3) == 0;
+    bool lonely = rng_below(&rng, 2) == 0;
+    rule = lonely ? RULE_BSP : rule;
+    bool servers = rule != RULE_BSP;
     struct job_wish wish = {.on_servers = servers,
                             .plain = servers,
                             .apart = rng_below(&rng, 3) > 0,
