@@ -99,6 +99,40 @@ static void check_version(struct machine *machine, uint32_t layer, uint64_t cloc
         check_mask(machine, shape->first_unit + i, clock, fresh);
 }
 
+/* 13, 14. Layers on the workers: a clock is applied after all of the clock before it; and what a
+ * departed rank gave counts only if it was computed from parameters that the others have, too. */
+static void check_base(struct machine *machine, uint32_t layer, uint64_t clock)
+{
+    struct sim_cluster *cluster = machine->cluster;
+    const struct check *check = &cluster->check;
+    const struct layout *layout = cluster->layout;
+    for (uint32_t l = 0; clock > 0 && clock < check->clocks && l < layout->layer_count; l++) {
+        uint32_t unit = layout->layers[l].first_unit;
+        size_t before = ((size_t)unit * check->clocks + clock - 1) * check->words;
+        if (layout->layers[l].home != TRI_HOME_WORKERS)
+            continue;
+        if (machine->core.worker.syncers[l].version < clock)
+            sim_violate(cluster,
+                        "node %u applies clock %llu of layer %u before clock %llu of layer %u",
+                        machine->number, (unsigned long long)clock, layer,
+                        (unsigned long long)clock - 1, l);
+        for (uint32_t r = 0; r < layout->workers; r++) {
+            const uint64_t *used = &check->consumed[(1 + (size_t)r) * layout->unit_count *
+                                                        check->clocks * check->words +
+                                                    before];
+            bool applied = check->seen[(size_t)r * layout->layer_count + l] >= clock;
+            if (applied && cluster->machines[r].life == 0 && sim_is_departed(cluster, r) &&
+                worker_counted(&machine->core.worker, layout->layers[layer].first_unit, r) &&
+                memcmp(used, &check->in[before], check->words * sizeof *used) != 0)
+                sim_violate(cluster,
+                            "node %u, layer %u, clock %llu: departed rank %u counts, which had "
+                            "applied clock %llu of layer %u with others",
+                            machine->number, layer, (unsigned long long)clock, r,
+                            (unsigned long long)clock - 1, l);
+        }
+    }
+}
+
 static void check_versions(struct machine *machine)
 {
     struct sim_cluster *cluster = machine->cluster;
@@ -111,8 +145,11 @@ static void check_versions(struct machine *machine)
     machine->is_behind = worker->behind;
     for (uint32_t i = 0; i < cluster->layout->layer_count; i++) {
         uint64_t version = worker->syncers[i].version;
-        if (version > seen[i] && !skip)
+        if (version > seen[i] && !skip) {
             check_version(machine, i, version - 1);
+            if (cluster->layout->layers[i].home == TRI_HOME_WORKERS)
+                check_base(machine, i, version - 1);
+        }
         seen[i] = version;
     }
 }

@@ -82,10 +82,25 @@ static void kill(struct sim_cluster *cluster, const struct sim_fault *fault)
                                         .node = fault->a});
 }
 
+/* A pause that is short enough changes nothing, alone or with those right before it. Node 0 may
+ * take longer: others give it up by themselves, and later. */
+static bool is_shrugged_off(struct sim_cluster *cluster, const struct sim_fault *fault)
+{
+    struct machine *machine = &cluster->machines[fault->a];
+    uint64_t heartbeat = cluster->options.times.heartbeat / 1000;
+    if (cluster->time > machine->paused_until + heartbeat)
+        machine->paused_from = cluster->time;
+    uint64_t most = fault->a == 0 ? heartbeat * 26 / 10 : heartbeat * 22 / 10;
+    uint64_t end = end_of(cluster, fault->lasts);
+    end = end > machine->paused_until ? end : machine->paused_until;
+    return fault->lasts > 0 && end - machine->paused_from < most;
+}
+
 static void pause_node(struct sim_cluster *cluster, const struct sim_fault *fault)
 {
     struct machine *machine = &cluster->machines[fault->a];
-    touch(cluster, fault->a);
+    if (!is_shrugged_off(cluster, fault))
+        touch(cluster, fault->a);
     extend(&machine->paused_until, end_of(cluster, fault->lasts));
     if (machine->paused_until == EVENT_NEVER)
         machine_leaves(machine);

@@ -84,7 +84,7 @@ struct machine {
     bool touched;  /* by a fault that may cost it its place */
     bool was_behind, was_left_out;
     bool is_behind; /* it was at the last check */
-    uint64_t paused_until, slow_until;
+    uint64_t paused_from, paused_until, slow_until;
     uint32_t slowness;
     uint64_t *dropped; /* set of nodes it has nothing to do with any more */
     uint64_t *accused; /* set of nodes in its last ACCUSE, for the story */

@@ -111,8 +111,11 @@ void coordinator_fail(struct coordinator *coordinator, tri_status status, const 
 {
     if (coordinator->stage == COORDINATOR_OVER)
         return;
+    bool starting = coordinator->stage < COORDINATOR_RUNNING;
     coordinator->stage = COORDINATOR_OVER;
-    struct message message = {.kind = status == TRI_EMISMATCH ? WIRE_REFUSED : WIRE_FAILED,
+    struct message message = {.kind =
+                                  starting && status == TRI_EMISMATCH ? WIRE_REFUSED : WIRE_FAILED,
+                              .status = status,
                               .bytes = (const uint8_t *)text,
                               .len = strlen(text)};
     coordinator_tell_all(coordinator, message, out);

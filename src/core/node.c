@@ -8,8 +8,22 @@
 
 /* ---- rules ---- */
 
+/* Sums on arrival need units of one part, which only a plan without the promise of order has. */
+static bool is_cut_for(const struct layout *layout, const struct core_rules *rules)
+{
+    for (uint32_t i = 0; i < layout->unit_count && !core_has_slots(rules); i++) {
+        const struct layout_unit *unit = &layout->units[i];
+        if (unit->server != LAYOUT_NO_SERVER && unit->parts > 1 &&
+            layout->layers[unit->layer].form == TRI_FORM_DENSE)
+            return false;
+    }
+    return true;
+}
+
 tri_status node_check(const struct layout *layout, const struct core_rules *rules, tri_error *err)
 {
+    if (!is_cut_for(layout, rules))
+        return fail(err, TRI_EINPUT, "reproducible is off, and the plan was made with it on");
     bool each = rules->consistency != NULL && rules->consistency->each_push;
     const char *name = each ? rules->consistency->name : "leaving stragglers out";
     if (!each && !core_leaves_out(rules))

@@ -90,6 +90,7 @@ static void tell_too_late(struct server *server, const struct server_unit *unit,
                               .from = server->node,
                               .layer = owned->layer,
                               .part = owned->first_part,
+                              .rank = rank,
                               .clock = clock,
                               .version = unit->version};
     core_send(out, rank, &message, (struct core_ref){.space = CORE_NOWHERE});

@@ -503,20 +503,22 @@ static bool awaits_join(const struct worker *worker)
 
 /* The coordinator names a clock to join again at. Results of the clock before it land in the
  * stage and stay there until the caller has ended its iteration; one that has closed, or waits
- * past the end of the others, has nothing more to end. A later proposal takes the place of this
- * one; no server has sent anything yet. */
+ * past the end of the others, has nothing more to end. A later proposal takes the place of an
+ * earlier one, also of one that the worker has already gone on to: no server has sent anything
+ * before all have agreed. A second copy is answered a second time. */
 static void take_join(struct worker *worker, const struct message *message,
                       const struct core_out *out)
 {
-    bool known = worker->behind && worker->join == message->clock;
-    bool again = message->last && awaits_join(worker) && message->clock != worker->clock;
-    bool newer = message->last || message->clock > worker->join;
-    if (!known && !again && !(worker->behind && worker->asked && newer))
+    bool awaits = awaits_join(worker);
+    uint64_t present = awaits ? worker->clock : worker->join;
+    bool known = present > 0 && message->clock == present;
+    bool newer = message->last || message->clock > present;
+    if (!(awaits || (worker->behind && worker->asked)) || !(known || newer))
         return;
     bool accepted = known || message->last || message->clock > worker->clock;
     for (uint32_t i = 0; i < worker->layout->layer_count && accepted && !known; i++)
         await_join(worker, i, message->clock, out);
-    if (accepted) {
+    if (accepted && !known) {
         worker->join = message->clock;
         worker->behind = worker->asked = true;
     }
@@ -527,7 +529,8 @@ static void take_join(struct worker *worker, const struct message *message,
                                  .count = worker->clock,
                                  .accepted = accepted},
                 out);
-    if (accepted && (worker->closing || (again && message->clock < worker->clock)))
+    if (accepted && worker->behind &&
+        (worker->closing || (awaits && message->clock < worker->clock)))
         join_again(worker, out);
 }
 

@@ -223,11 +223,13 @@ static uint32_t get_joining(struct wire_in *in, uint32_t what, const struct wire
     return rank;
 }
 
+enum { MARK_AGREED = 1, MARK_LAST = 2 };
+
 void wire_mark_encode(const struct wire_mark *mark, struct buf *head)
 {
     wire_put_u32(head, mark->what);
     wire_put_u32(head, mark->rank);
-    wire_put_u32(head, mark->agreed);
+    wire_put_u32(head, (mark->agreed ? MARK_AGREED : 0U) | (mark->last ? MARK_LAST : 0U));
 }
 
 tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *head,
@@ -237,9 +239,13 @@ tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *hea
     struct wire_mark mark;
     mark.what = get_what(&in);
     mark.rank = get_joining(&in, mark.what, limits);
-    mark.agreed = get_yes(&in);
-    if (mark.what != WIRE_MARK_JOIN && mark.agreed)
-        wire_refuse(&in, "it is agreed to and is no join");
+    uint32_t flags = wire_get_u32(&in);
+    mark.agreed = (flags & MARK_AGREED) != 0;
+    mark.last = (flags & MARK_LAST) != 0;
+    if ((flags & ~(uint32_t)(MARK_AGREED | MARK_LAST)) != 0)
+        wire_refuse(&in, "it has unknown flags");
+    else if (mark.what != WIRE_MARK_JOIN && flags != 0)
+        wire_refuse(&in, "it has flags and is no join");
     tri_status status = wire_finish(&in, header, "head", err);
     if (status == TRI_OK)
         *out = mark;
@@ -314,6 +320,17 @@ tri_status wire_checksum_decode(const struct wire_header *header, const uint8_t 
 void wire_failed_encode(const struct wire_failed *failed, struct buf *head)
 {
     wire_put_u32(head, failed->node);
+    wire_put_u32(head, (uint32_t)failed->status);
+}
+
+static int32_t get_status(struct wire_in *in)
+{
+    /* How far it is below -1; two's complement, without a cast that C leaves open. */
+    uint32_t below = ~wire_get_u32(in);
+    if (below <= (uint32_t)(-1 - WIRE_STATUS_MIN))
+        return -1 - (int32_t)below;
+    wire_refuse(in, "its status is no error");
+    return 0;
 }
 
 tri_status wire_failed_decode(const struct wire_header *header, const uint8_t *head,
@@ -323,6 +340,7 @@ tri_status wire_failed_decode(const struct wire_header *header, const uint8_t *h
     struct wire_in in = begin(header, WIRE_FAILED, head);
     struct wire_failed failed;
     failed.node = wire_get_node(&in, limits);
+    failed.status = get_status(&in);
     tri_status status = wire_finish(&in, header, "head", err);
     if (status == TRI_OK)
         *out = failed;

@@ -121,8 +121,9 @@ enum wire_mark_what { WIRE_MARK_CHECKPOINT = 1, WIRE_MARK_CHECKSUM = 2, WIRE_MAR
 /* The clock T is the header's, here, in MARKED and in SAVED. */
 struct wire_mark {
     uint32_t what; /* enum wire_mark_what */
-    uint32_t rank; /* who joins again at T; 0 unless it is a join, as the next one */
+    uint32_t rank; /* who joins again at T; 0 unless it is a join, as the next two */
     bool agreed;   /* all owners have agreed to T */
+    bool last;     /* the other workers have closed at T: no unit goes beyond it */
 };
 void wire_mark_encode(const struct wire_mark *mark, struct buf *head);
 tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *head,
@@ -157,9 +158,13 @@ tri_status wire_checksum_decode(const struct wire_header *header, const uint8_t 
                                 const struct wire_limits *limits, struct wire_checksum *out,
                                 tri_error *err);
 
+/* The lowest status that may travel. It leaves room: there are fewer codes today. */
+enum { WIRE_STATUS_MIN = -64 };
+
 /* The reason is the data: wire_reason_decode(). */
 struct wire_failed {
-    uint32_t node; /* the one that failed, which need not be the sender */
+    uint32_t node;  /* the one that failed, which need not be the sender */
+    int32_t status; /* tri_status that it failed with; -1 to WIRE_STATUS_MIN, known here or not */
 };
 void wire_failed_encode(const struct wire_failed *failed, struct buf *head);
 tri_status wire_failed_decode(const struct wire_header *header, const uint8_t *head,

@@ -45,7 +45,7 @@ static const struct wire_kind_info kinds[WIRE_KINDS] = {
     [WIRE_ACCUSE] = {"ACCUSE", "node, C", CLOCK, .data_min = 4, .data_max = NODES_MAX},
     [WIRE_EVICTED] = {"EVICTED", "C, node", PLAN, .data_min = 2, .data_max = REASON_MAX},
     [WIRE_BYE] = {"BYE", "W, C; C, node", CLOCK, .head = 0},
-    [WIRE_FAILED] = {"FAILED", "node, node", PLAN, .head = 4, .data_min = 2,
+    [WIRE_FAILED] = {"FAILED", "node, node", PLAN, .head = 8, .data_min = 2,
                      .data_max = REASON_MAX},
 };
 

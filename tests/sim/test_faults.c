@@ -2,6 +2,7 @@
  * A run that breaks one is shrunk to the fewest faults and told as a story. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/jobs.h"
@@ -14,9 +15,15 @@ enum { MOST_FAULTS = 16, MOST_DRAWN = 5 };
 
 enum rule { RULE_BSP, RULE_SSP, RULE_ASP, RULE_STRAGGLERS };
 
+/* TRIDENT_FAULT_RULE=ssp (or bsp, asp, stragglers): only jobs with that one. */
 static enum rule draw_rule(struct rng *rng)
 {
+    static const char *const names[] = {"bsp", "ssp", "asp", "stragglers"};
+    const char *wanted = getenv("TRIDENT_FAULT_RULE");
     uint64_t pick = rng_below(rng, 10);
+    for (size_t i = 0; wanted != NULL && i < 4; i++)
+        if (strcmp(wanted, names[i]) == 0)
+            return (enum rule)i;
     return pick < 6 ? RULE_BSP : pick == 6 ? RULE_SSP : pick == 7 ? RULE_ASP : RULE_STRAGGLERS;
 }
 
@@ -187,7 +194,7 @@ static void draw_run(struct run *run, uint64_t seed)
     struct rng rng;
     rng_init(&rng, seed ^ 0x6661756c7473);
     enum rule rule = draw_rule(&rng);
-    bool lonely = rng_below(&rng, 2) == 0;
+    bool lonely = rng_below(&rng, 2) == 0 && getenv("TRIDENT_FAULT_RULE") == NULL;
     rule = lonely ? RULE_BSP : rule;
     bool servers = rule != RULE_BSP;
     struct job_wish wish = {.on_servers = servers,

@@ -6,129 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
 #include "core/ops.h"
 #include "lib/books.h"
+#include "lib/jobs.h"
 #include "lib/net.h"
 #include "lib/test.h"
 
-/* A job drawn by seed. */
-struct job {
-    struct profile *profile;
-    struct book book;
-    const tri_scheme_ops *wanted[NET_MAX_LAYERS];
-    struct plan *plan;
-    struct layout *layout;
-    struct net net;
-    struct sim_options options;
-    bool all_factors; /* every layer travels as factors: bits can be compared */
-};
-
-/* Adaptive steps divide by the root of the gradient's square: with their tiny default epsilon
- * the rounding of a gradient near zero would turn into a whole step. */
-static const char *const optimizers[] = {"sgd", "momentum:0.9", "nesterov:0.8", "adagrad:0.1",
-                                         "adam:0.9,0.999,0.1"};
-
-static struct profile *draw_profile(struct rng *rng, bool only_fc)
-{
-    char text[2000];
-    size_t used = (size_t)snprintf(text, sizeof text,
-                                   "{\"format\": \"layer-profile/1\", \"name\": \"net\", "
-                                   "\"layers\": [");
-    unsigned layers = 1 + (unsigned)rng_below(rng, 4);
-    unsigned width = 1 + (unsigned)rng_below(rng, NET_MAX_WIDTH - 1);
-    for (unsigned i = 0; i < layers; i++) {
-        unsigned rows = 1 + (unsigned)rng_below(rng, NET_MAX_WIDTH - 1);
-        bool conv = !only_fc && rng_below(rng, 3) == 0, bias = rng_below(rng, 2) == 0;
-        used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "%s{\"name\": \"l%u\", \"type\": \"%s\", \"M\": %u, \"N\": %u, "
-                                 "\"bias\": %u}",
-                                 i > 0 ? ", " : "", i, conv ? "CONV" : "FC", rows, width,
-                                 bias ? rows : 0);
-        width = rows;
-    }
-    (void)snprintf(text + used, sizeof text - used, "]}");
-    struct profile *profile = NULL;
-    tri_error err = {0};
-    if (profile_read("net", text, strlen(text), &mem_libc, &profile, &err) != TRI_OK)
-        fail_msg("%s", err.text);
-    return profile;
-}
-
-/* Schemes: one for all layers, or a mixture drawn by chance and by what costs least. */
-static void draw_book(struct job *job, struct rng *rng)
-{
-    static const char *const forced[] = {"ps", "sfb", "adam"};
-    unsigned workers = 1 + (unsigned)rng_below(rng, NET_MAX_RANKS);
-    bool only_fc = rng_below(rng, 2) == 0;
-    job->profile = draw_profile(rng, only_fc);
-    job->book = book_of(job->profile, workers);
-    job->book.servers = 1 + (unsigned)rng_below(rng, 8);
-    unsigned most = workers < job->book.servers ? workers : job->book.servers;
-    job->book.colocated = (unsigned)rng_below(rng, most + 1);
-    job->book.batch = NET_MAX_BATCH;
-    job->book.chunk_bytes = 4 * (1 + rng_below(rng, 100));
-    job->book.placement = placement_at((size_t)rng_below(rng, 6));
-    job->book.flops_s = pow(10, 5 + 6 * rng_unit(rng));
-    job->book.bits_s = pow(10, 6 + 4 * rng_unit(rng));
-    job->book.schemes = book_scheme("ps") | book_scheme("sfb") | book_scheme("adam");
-    if (only_fc && rng_below(rng, 4) == 0)
-        job->book.forced = scheme_at(book_scheme_index(forced[rng_below(rng, 3)]));
-    job->book.forced_for = job->wanted;
-    for (size_t i = 0; i < job->profile->count; i++)
-        if (job->profile->layers[i].kind == TRI_FC && rng_below(rng, 2) == 0)
-            job->wanted[i] = scheme_at(book_scheme_index(forced[rng_below(rng, 3)]));
-}
-
-static void draw_job(struct job *job, uint64_t seed)
-{
-    struct rng rng;
-    tri_error err = {0};
-    memset(job, 0, sizeof *job);
-    rng_init(&rng, seed);
-    draw_book(job, &rng);
-    job->plan = book_plan(&job->book);
-    if (layout_make(job->plan, &mem_libc, &job->layout, &err) != TRI_OK)
-        fail_msg("%s", err.text);
-    job->net = (struct net){.layout = job->layout,
-                            .seed = seed,
-                            .lr = 0.05f,
-                            .vary_batch = rng_below(&rng, 2) == 0,
-                            .leave_out = rng_below(&rng, 3) == 0,
-                            .busy = rng_below(&rng, 2) == 0};
-    job->options = (struct sim_options){.seed = seed + 1, .clocks = 3 + rng_below(&rng, 5)};
-    job->options.sockets = 1 + (uint32_t)rng_below(&rng, 6);
-    job->options.rules.reproducible = true;
-    if (rng_below(&rng, 4) == 0) {
-        job->options.rules.aggregate = job->net.aggregate = true;
-        (void)optim_read("sgd", &job->options.optim, NULL);
-    } else {
-        job->options.rules.replicated = rng_below(&rng, 3) == 0;
-        (void)optim_read(optimizers[rng_below(&rng, 5)], &job->options.optim, NULL);
-    }
-    job->options.app = net_app(&job->net);
-    job->all_factors = true;
-    for (uint32_t i = 0; i < job->layout->layer_count; i++)
-        job->all_factors = job->all_factors && job->layout->layers[i].form == TRI_FORM_FACTORS;
-}
-
-static void free_job(struct job *job)
-{
-    layout_free(job->layout);
-    plan_free(job->plan);
-    profile_free(job->profile);
-}
-
-static struct sim_cluster *run_job(struct job *job, uint64_t seed)
-{
-    struct sim_cluster *cluster = NULL;
-    tri_error err = {0};
-    job->options.check = true;
-    if (sim_new(job->layout, &job->options, &mem_libc, &cluster, &err) != TRI_OK ||
-        sim_run(cluster, &err) != TRI_OK)
-        fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
-    return cluster;
-}
+static const struct job_wish any = {0};
 
 /* ---- what must hold ---- */
 
@@ -161,12 +45,6 @@ static void check_alone(struct job *job, const struct sim_cluster *cluster, uint
                  job->options.optim.ops->name);
 }
 
-static unsigned long env_number(const char *name, unsigned long fallback)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoul(text, NULL, 10) : fallback;
-}
-
 /* Every worker knows whose updates are in what came last. */
 static void check_counted(const struct job *job, const struct sim_cluster *cluster, uint64_t seed)
 {
@@ -184,16 +62,16 @@ static void check_counted(const struct job *job, const struct sim_cluster *clust
 TEST(random_jobs_keep_replicas_equal_and_train_as_one_process_would)
 {
     (void)state;
-    uint64_t first = env_number("TRIDENT_SIM_SEED", 1), jobs = env_number("TRIDENT_SIM_JOBS", 2000);
+    uint64_t first = job_env("TRIDENT_SIM_SEED", 1), jobs = job_env("TRIDENT_SIM_JOBS", 2000);
     for (uint64_t seed = first; seed < first + jobs; seed++) {
         static struct job job;
-        draw_job(&job, seed);
-        struct sim_cluster *cluster = run_job(&job, seed);
+        job_draw(&job, seed, &any);
+        struct sim_cluster *cluster = job_run(&job, seed);
         check_replicas(&job, cluster, seed);
         check_alone(&job, cluster, seed);
         check_counted(&job, cluster, seed);
         sim_free(cluster);
-        free_job(&job);
+        job_free(&job);
     }
 }
 
@@ -205,10 +83,10 @@ TEST(any_order_of_messages_gives_the_same_bits)
     for (uint64_t seed = 1; seed <= 20; seed++) {
         static struct job job;
         uint32_t first = 0;
-        draw_job(&job, seed);
+        job_draw(&job, seed, &any);
         for (uint64_t order = 0; order < 100; order++) {
             job.options.seed = 1000 + order;
-            struct sim_cluster *cluster = run_job(&job, seed);
+            struct sim_cluster *cluster = job_run(&job, seed);
             uint32_t crc = sim_checksum(cluster, 0, job.options.clocks);
             if (order == 0)
                 first = crc;
@@ -217,24 +95,17 @@ TEST(any_order_of_messages_gives_the_same_bits)
                          (unsigned long long)order);
             sim_free(cluster);
         }
-        free_job(&job);
+        job_free(&job);
     }
 }
 
 /* A job of several workers whose layers all go through servers as dense updates. */
 static void dense_job(struct job *job, uint64_t seed, unsigned workers)
 {
-    tri_error err = {0};
-    draw_job(job, seed);
-    plan_free(job->plan);
-    layout_free(job->layout);
+    job_draw(job, seed, &any);
     job->book = book_of(job->profile, workers);
     job->book.schemes = book_scheme("ps");
-    job->plan = book_plan(&job->book);
-    if (layout_make(job->plan, &mem_libc, &job->layout, &err) != TRI_OK)
-        fail_msg("%s", err.text);
-    job->net.layout = job->layout;
-    job->all_factors = false;
+    job_plan(job);
     job->options.rules = (struct core_rules){.reproducible = true};
     job->net.aggregate = false;
     (void)optim_read("sgd", &job->options.optim, NULL);
@@ -247,16 +118,17 @@ TEST(sums_on_arrival_differ_by_rounding_only)
     for (uint64_t seed = 1; seed <= 40; seed++) {
         static struct job job;
         dense_job(&job, seed, 6);
-        struct sim_cluster *ordered = run_job(&job, seed);
-        job.options.rules.reproducible = false;
-        struct sim_cluster *arrival = run_job(&job, seed);
+        struct sim_cluster *ordered = job_run(&job, seed);
+        uint32_t bits = sim_checksum(ordered, 0, job.options.clocks);
+        sim_free(ordered);
+        job.options.rules.reproducible = job.book.reproducible = false;
+        job_plan(&job);
+        struct sim_cluster *arrival = job_run(&job, seed);
         check_replicas(&job, arrival, seed);
         check_alone(&job, arrival, seed);
-        others += sim_checksum(ordered, 0, job.options.clocks) !=
-                  sim_checksum(arrival, 0, job.options.clocks);
-        sim_free(ordered);
+        others += sim_checksum(arrival, 0, job.options.clocks) != bits;
         sim_free(arrival);
-        free_job(&job);
+        job_free(&job);
     }
     assert_true(others > 0); /* else the option does nothing */
 }
@@ -284,7 +156,7 @@ static struct sim_cluster *count_job(struct job *job, const char *scheme, unsign
     job->options = (struct sim_options){.seed = 9, .clocks = 3, .app = net_app(&job->net)};
     job->options.rules.reproducible = true;
     (void)optim_read("sgd", &job->options.optim, NULL);
-    return run_job(job, 9);
+    return job_run(job, 9);
 }
 
 static void check_count(const char *scheme, unsigned workers, unsigned servers, unsigned both)
@@ -317,7 +189,7 @@ static void check_count(const char *scheme, unsigned workers, unsigned servers, 
         assert_int_equal(4 * most_sent, 3 * (uint64_t)(cost->send_bytes + 0.5));
         assert_int_equal(4 * most_received, 3 * (uint64_t)(cost->recv_bytes + 0.5));
         sim_free(cluster);
-        free_job(&job);
+        job_free(&job);
     }
 }
 
@@ -343,7 +215,7 @@ TEST(the_roles_allocate_nothing_once_they_are_made)
         static struct job job;
         struct fault counter;
         fault_init(&counter);
-        draw_job(&job, seed);
+        job_draw(&job, seed, &any);
         job.options.core_mem = &counter.mem;
         struct sim_cluster *cluster = NULL;
         assert_int_equal(sim_new(job.layout, &job.options, &mem_libc, &cluster, NULL), TRI_OK);
@@ -352,7 +224,7 @@ TEST(the_roles_allocate_nothing_once_they_are_made)
         assert_int_equal(counter.calls, made);
         sim_free(cluster);
         assert_int_equal(counter.live, 0);
-        free_job(&job);
+        job_free(&job);
     }
 }
 
@@ -361,7 +233,7 @@ TEST(a_server_has_the_room_that_the_plan_said)
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         static struct job job;
-        draw_job(&job, seed);
+        job_draw(&job, seed, &any);
         if (seed % 2 == 0) { /* sums on arrival: one sum in place of a slot per worker */
             tri_error err = {0};
             job.options.rules.reproducible = job.book.reproducible = false;
@@ -380,7 +252,7 @@ TEST(a_server_has_the_room_that_the_plan_said)
         }
         assert_int_equal(most, (uint64_t)job.plan->server_buffer_bytes);
         sim_free(cluster);
-        free_job(&job);
+        job_free(&job);
     }
 }
 
@@ -389,7 +261,7 @@ TEST(memory_that_is_refused_is_told_and_nothing_leaks)
     (void)state;
     struct fault fault = {0};
     static struct job job;
-    draw_job(&job, 3);
+    job_draw(&job, 3, &any);
     job.options.clocks = 1;
     FAULT_WALK(&fault)
     {
@@ -401,7 +273,7 @@ TEST(memory_that_is_refused_is_told_and_nothing_leaks)
         assert_int_equal(status, fault.hit ? TRI_ENOMEM : TRI_OK);
         sim_free(cluster);
     }
-    free_job(&job);
+    job_free(&job);
 }
 
 /* ---- what ranks must agree on ---- */
@@ -432,7 +304,7 @@ TEST(learning_rates_that_differ_are_refused_and_named)
         assert_non_null(strstr(err.text, "learning rates differ in layer 0, clock 0"));
         assert_non_null(strstr(err.text, "rank 1"));
         sim_free(cluster);
-        free_job(&job);
+        job_free(&job);
     }
 }
 
@@ -450,7 +322,7 @@ TEST(nodes_with_other_layers_are_refused_and_named)
     assert_non_null(strstr(err.text, "has other layers than node"));
     assert_non_null(strstr(err.text, "node 4"));
     sim_free(cluster);
-    free_job(&job);
+    job_free(&job);
 }
 
 TEST(a_replica_that_differs_by_one_bit_is_found)
@@ -466,7 +338,7 @@ TEST(a_replica_that_differs_by_one_bit_is_found)
     assert_non_null(strstr(err.text, "parameters of ranks"));
     assert_non_null(strstr(err.text, "differ at clock 2"));
     sim_free(cluster);
-    free_job(&job);
+    job_free(&job);
 }
 
 /* ---- checkpoints ---- */
@@ -476,18 +348,18 @@ TEST(a_checkpoint_holds_every_unit_at_its_clock)
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         static struct job job;
-        draw_job(&job, seed);
+        job_draw(&job, seed, &any);
         if (!job.options.rules.aggregate) { /* else the caller owns the parameters */
             job.options.clocks = 40;        /* refused proposals look ever further ahead */
             job.options.checkpoint_after = 2;
-            struct sim_cluster *cluster = run_job(&job, seed);
+            struct sim_cluster *cluster = job_run(&job, seed);
             uint32_t crc = 0;
             uint64_t clock = sim_checkpoint(cluster, &crc);
             assert_true(clock >= 3 && clock <= 40);
             assert_int_equal(crc, sim_checksum(cluster, 0, clock));
             sim_free(cluster);
         }
-        free_job(&job);
+        job_free(&job);
     }
 }
 

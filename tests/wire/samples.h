@@ -182,7 +182,7 @@ static inline void sample_payload(struct message *m)
                              &m->head);
         break;
     case WIRE_MARK:
-        wire_mark_encode(&(struct wire_mark){WIRE_MARK_JOIN, .rank = 0xf1f2, .agreed = true},
+        wire_mark_encode(&(struct wire_mark){WIRE_MARK_JOIN, .rank = 0xf1f2, .last = true},
                          &m->head);
         break;
     case WIRE_MARKED:
@@ -212,7 +212,7 @@ static inline void sample_payload(struct message *m)
         wire_reason_encode("too slow", &m->data);
         break;
     case WIRE_FAILED:
-        wire_failed_encode(&(struct wire_failed){0x11213}, &m->head);
+        wire_failed_encode(&(struct wire_failed){0x11213, .status = TRI_EIO}, &m->head);
         wire_reason_encode("disk full", &m->data);
         break;
     default: /* a header is all */

@@ -141,12 +141,15 @@ TEST(marks_and_their_answers_come_back_as_they_were)
     rng_init(&rng, 5);
     buf_init(&head, &mem_libc);
     for (int run = 0; run < RUNS; run++) {
-        struct wire_mark mark = {1 + below(&rng, 3), 0, false}, mark2;
-        if (mark.what == WIRE_MARK_JOIN)
-            mark.rank = below(&rng, 200), mark.agreed = rng_below(&rng, 2) == 1;
+        struct wire_mark mark = {.what = 1 + below(&rng, 3)}, mark2;
+        if (mark.what == WIRE_MARK_JOIN) {
+            mark.rank = below(&rng, 200);
+            mark.agreed = rng_below(&rng, 2) == 1;
+            mark.last = rng_below(&rng, 2) == 1;
+        }
         COME_BACK(mark, WIRE_MARK, mark, mark2);
         assert_true(mark.what == mark2.what && mark.rank == mark2.rank &&
-                    mark.agreed == mark2.agreed);
+                    mark.agreed == mark2.agreed && mark.last == mark2.last);
 
         struct wire_marked marked = {mark.what, rng_below(&rng, 2) == 1, below(&rng, 1000001),
                                      mark.rank, owner(&rng)};
@@ -187,9 +190,9 @@ TEST(the_other_heads_come_back_as_they_were)
         assert_true(out.version == out2.version && out.rank == out2.rank &&
                     out.running == out2.running);
 
-        struct wire_failed failed = {below(&rng, 300)}, failed2;
+        struct wire_failed failed = {below(&rng, 300), -1 - (int32_t)below(&rng, 64)}, failed2;
         COME_BACK(failed, WIRE_FAILED, failed, failed2);
-        assert_int_equal(failed.node, failed2.node);
+        assert_true(failed.node == failed2.node && failed.status == failed2.status);
 
         struct wire_hello hello = {1 + below(&rng, 7), below(&rng, 300), rng_u64(&rng), 1,
                                    (uint16_t)(1 + below(&rng, 65535))};
@@ -322,25 +325,58 @@ TEST(marks_of_what_is_unknown_are_refused)
     header.head_len = 24;
     assert_int_equal(wire_marked_decode(&header, bytes, &limits, &got_marked, &err), TRI_EINPUT);
     assert_non_null(strstr(err.text, "neither 0 nor 1"));
-    uint8_t join[12] = {3, 0, 0, 0, 7, 0, 0, 0, 0, 1};
-    err = (tri_error){0};
-    header.kind = WIRE_MARK;
-    header.head_len = 12;
-    assert_int_equal(wire_mark_decode(&header, join, &limits, &got, &err), TRI_EINPUT);
-    assert_non_null(strstr(err.text, "neither 0 nor 1"));
 }
 
-TEST(only_a_join_names_a_rank_and_is_agreed_to)
+TEST(each_flag_of_a_mark_has_its_bit_and_unknown_ones_are_refused)
+{
+    (void)state;
+    for (unsigned bit = 0; bit < 32; bit++) {
+        for (uint32_t what = WIRE_MARK_CHECKPOINT; what <= WIRE_MARK_JOIN; what++) {
+            uint8_t head[12] = {(uint8_t)what};
+            struct wire_header header = {.kind = WIRE_MARK, .head_len = 12};
+            struct wire_mark got;
+            tri_error err = {0};
+            wire_store_u32(head + 8, UINT32_C(1) << bit);
+            tri_status status = wire_mark_decode(&header, head, &limits, &got, &err);
+            if (bit < 2 && what == WIRE_MARK_JOIN) {
+                assert_int_equal(status, TRI_OK);
+                assert_true(got.agreed == (bit == 0) && got.last == (bit == 1));
+                continue;
+            }
+            assert_int_equal(status, TRI_EINPUT);
+            assert_string_equal(
+                err.text, bit < 2
+                              ? "head of MARK from node 0 is malformed: it has flags and is no join"
+                              : "head of MARK from node 0 is malformed: it has unknown flags");
+        }
+    }
+}
+
+TEST(known_flags_of_a_mark_do_not_hide_unknown_ones)
+{
+    (void)state;
+    for (uint8_t flags = 0; flags < 8; flags++) {
+        uint8_t head[12] = {WIRE_MARK_JOIN, 0, 0, 0, 7, 0, 0, 0, flags};
+        struct wire_header header = {.kind = WIRE_MARK, .head_len = 12};
+        struct wire_mark got;
+        assert_int_equal(wire_mark_decode(&header, head, &limits, &got, NULL),
+                         flags < 4 ? TRI_OK : TRI_EINPUT);
+    }
+}
+
+TEST(only_a_join_names_a_rank_and_has_flags)
 {
     (void)state;
     struct wire_header header = {0};
     for (uint32_t what = WIRE_MARK_CHECKPOINT; what < WIRE_MARK_JOIN; what++) {
-        struct wire_mark mark = {what, 1, false}, got;
+        struct wire_mark mark = {what, .rank = 1}, got;
         REFUSED(mark, WIRE_MARK, mark, got,
                 "head of MARK from node 0 is malformed: it names a rank and is no join");
-        mark = (struct wire_mark){what, 0, true};
-        REFUSED(mark, WIRE_MARK, mark, got,
-                "head of MARK from node 0 is malformed: it is agreed to and is no join");
+        for (unsigned flags = 1; flags < 4; flags++) {
+            mark = (struct wire_mark){what, .agreed = (flags & 1) != 0, .last = (flags & 2) != 0};
+            REFUSED(mark, WIRE_MARK, mark, got,
+                    "head of MARK from node 0 is malformed: it has flags and is no join");
+        }
         struct wire_marked marked = {what, true, 1, 1, 0}, got_marked;
         REFUSED(marked, WIRE_MARKED, marked, got_marked,
                 "head of MARKED from node 0 is malformed: it names a rank and is no join");
@@ -351,7 +387,7 @@ TEST(joins_and_late_pushes_of_nobody_are_refused)
 {
     (void)state;
     struct wire_header header = {0};
-    struct wire_mark mark = {WIRE_MARK_JOIN, 200, true}, got;
+    struct wire_mark mark = {WIRE_MARK_JOIN, .rank = 200, .agreed = true}, got;
     REFUSED(mark, WIRE_MARK, mark, got,
             "head of MARK from node 0 is malformed: a rank is past the last worker");
     struct wire_marked marked = {WIRE_MARK_JOIN, true, 1, 200, 0}, got_marked;
@@ -399,9 +435,36 @@ TEST(a_hello_without_role_or_version_is_refused)
                 "head of HELLO from node 9 is malformed: its versions leave out the one it is "
                 "written in");
     }
-    struct wire_failed failed = {300}, got_failed;
-    REFUSED(failed, WIRE_FAILED, failed, got_failed,
+}
+
+TEST(nodes_that_fail_are_there_and_have_an_error)
+{
+    (void)state;
+    static const int32_t wrong[] = {0, 1, 8, 63, 64, -65, -66, -256, INT32_MAX, INT32_MIN};
+    struct wire_header header = {.sender = 9};
+    struct wire_failed failed = {300, TRI_EIO}, got;
+    REFUSED(failed, WIRE_FAILED, failed, got,
             "head of FAILED from node 9 is malformed: a node is past the last one");
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        failed = (struct wire_failed){299, wrong[i]};
+        REFUSED(failed, WIRE_FAILED, failed, got,
+                "head of FAILED from node 9 is malformed: its status is no error");
+    }
+}
+
+TEST(every_status_that_may_travel_is_read)
+{
+    (void)state;
+    struct wire_header header = {0};
+    struct buf head;
+    buf_init(&head, &mem_libc);
+    for (int run = -1; run >= -64; run--) {
+        struct wire_failed failed = {299, run}, got;
+        COME_BACK(failed, WIRE_FAILED, failed, got);
+        assert_int_equal(got.status, run);
+    }
+    assert_true(TRI_EARG == -1 && TRI_EMISMATCH == -8 && WIRE_STATUS_MIN == -64);
+    buf_fini(&head);
 }
 
 int main(void)
@@ -417,10 +480,14 @@ int main(void)
         cmocka_unit_test(unknown_flags_of_a_result_are_refused),
         cmocka_unit_test(clocks_past_the_limit_are_refused),
         cmocka_unit_test(marks_of_what_is_unknown_are_refused),
-        cmocka_unit_test(only_a_join_names_a_rank_and_is_agreed_to),
+        cmocka_unit_test(each_flag_of_a_mark_has_its_bit_and_unknown_ones_are_refused),
+        cmocka_unit_test(known_flags_of_a_mark_do_not_hide_unknown_ones),
+        cmocka_unit_test(only_a_join_names_a_rank_and_has_flags),
         cmocka_unit_test(joins_and_late_pushes_of_nobody_are_refused),
         cmocka_unit_test(owners_are_servers_that_there_are_or_the_worker),
         cmocka_unit_test(a_hello_without_role_or_version_is_refused),
+        cmocka_unit_test(nodes_that_fail_are_there_and_have_an_error),
+        cmocka_unit_test(every_status_that_may_travel_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
