@@ -8,7 +8,7 @@ export PREFIX
 # What `make run` shows to somebody who has just cloned this.
 RUN = build/bin/trident plan --model vgg19 --workers 8 --bandwidth 10Gbit
 
-.PHONY: build run test test-full bench lint sanitize fuzz verify install clean help
+.PHONY: build run test test-full bench lint sanitize fuzz faults verify install clean help
 
 build: ## compile the library and the command (build/bin/trident)
 	@tools/setup build
@@ -47,6 +47,11 @@ sanitize: ## the tests under address, undefined behaviour and thread sanitizers
 fuzz: ## run each fuzz target for FUZZ_SECONDS=60
 	@tools/setup build clang
 	@tools/fuzz
+
+faults: ## RUNS=2000 simulated jobs in which things go wrong, from a fresh seed
+	@tools/setup build test
+	@tools/build test-gcc
+	@tools/faults $(or $(RUNS),2000)
 
 verify: ## search the protocol models in verify/, and their mutants
 	@tools/setup build verify

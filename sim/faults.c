@@ -90,7 +90,7 @@ static bool is_shrugged_off(struct sim_cluster *cluster, const struct sim_fault 
     uint64_t heartbeat = cluster->options.times.heartbeat / 1000;
     if (cluster->time > machine->paused_until + heartbeat)
         machine->paused_from = cluster->time;
-    uint64_t most = fault->a == 0 ? heartbeat * 26 / 10 : heartbeat * 22 / 10;
+    uint64_t most = fault->a == 0 ? heartbeat * 27 / 10 : heartbeat * 22 / 10;
     uint64_t end = end_of(cluster, fault->lasts);
     end = end > machine->paused_until ? end : machine->paused_until;
     return fault->lasts > 0 && end - machine->paused_from < most;

@@ -79,8 +79,9 @@ static bool init_ranks(struct server *server)
     server->noted = mem_array(mem, ranks, sizeof *server->noted);
     server->misses = mem_array(mem, ranks, sizeof *server->misses);
     server->agreed = mem_array(mem, bits_words(ranks), sizeof *server->agreed);
+    server->last = mem_array(mem, bits_words(ranks), sizeof *server->last);
     return server->absent != NULL && server->noted != NULL && server->misses != NULL &&
-           server->agreed != NULL;
+           server->agreed != NULL && server->last != NULL;
 }
 
 tri_status server_init(struct server *server, const struct layout *layout,
@@ -141,6 +142,7 @@ void server_fini(struct server *server)
     mem_free(server->mem, server->noted);
     mem_free(server->mem, server->misses);
     mem_free(server->mem, server->agreed);
+    mem_free(server->mem, server->last);
     *server = (struct server){0};
 }
 

@@ -78,6 +78,7 @@ struct server {
     uint64_t *noted;  /* 1 + the last clock that it was found to be late for */
     uint32_t *misses; /* clocks running that it was late for */
     uint64_t *agreed; /* set of ranks: all have agreed on the clock in absent */
+    uint64_t *last;   /* set of ranks: that clock is the end, no other proposal counts after it */
 };
 
 /* All memory it will ever use is taken here. `first` is the version it starts with. */

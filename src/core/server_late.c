@@ -169,8 +169,11 @@ void server_take_join(struct server *server, const struct message *message,
     }
     /* A second copy is answered a second time; an older proposal not at all. */
     bool known = absent == message->clock;
-    if (!known && !message->last && absent != UINT64_MAX && message->clock < absent)
+    bool older = absent != UINT64_MAX && message->clock < absent;
+    if (!message->last && (bits_has(server->last, rank) || (!known && older)))
         return;
+    if (message->last)
+        bits_add(server->last, rank);
     bool accepted = known || may_join(server, message, &newest);
     if (accepted && !known)
         bits_remove(server->agreed, rank);

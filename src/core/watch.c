@@ -88,19 +88,20 @@ uint64_t watch_silence(const struct watch *watch, uint32_t node, uint64_t now)
 }
 
 /* This node did not run for longer than a few ticks: it was stopped, or its machine was. What
- * others sent meanwhile may still be waiting to be read. */
-static void forgive(struct watch *watch, uint64_t gap)
+ * others sent meanwhile may still be waiting to be read. Nobody is taken to be heard later than
+ * now: what was read after the sleep needs no forgiving. */
+static void forgive(struct watch *watch, uint64_t gap, uint64_t now)
 {
     for (uint32_t n = 0; n < watch->nodes; n++)
-        if (watch->heard[n] != 0 && watch->heard[n] <= watch->ticked)
-            watch->heard[n] += gap;
+        if (watch->heard[n] != 0)
+            watch->heard[n] = watch->heard[n] + gap < now ? watch->heard[n] + gap : now;
 }
 
 void watch_tick(struct watch *watch, uint64_t now)
 {
     uint64_t period = core_tick(&watch->times), gap = now - watch->ticked;
     if (watch->ticked != 0 && gap > 2 * period)
-        forgive(watch, gap - period);
+        forgive(watch, gap - period, now);
     watch->ticked = now;
     for (uint32_t n = 0; n < watch->nodes; n++) {
         bool silent = bits_has(watch->partners, n) && !watch_departed(watch, n) &&

@@ -513,8 +513,10 @@ static void take_join(struct worker *worker, const struct message *message,
     uint64_t present = awaits ? worker->clock : worker->join;
     bool known = present > 0 && message->clock == present;
     bool newer = message->last || message->clock > present;
-    if (!(awaits || (worker->behind && worker->asked)) || !(known || newer))
+    if (!(awaits || (worker->behind && worker->asked)) || !(known || newer) ||
+        (worker->last && !message->last))
         return;
+    worker->last = message->last;
     bool accepted = known || message->last || message->clock > worker->clock;
     for (uint32_t i = 0; i < worker->layout->layer_count && accepted && !known; i++)
         await_join(worker, i, message->clock, out);

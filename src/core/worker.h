@@ -73,6 +73,7 @@ struct worker {
     uint64_t join; /* that clock; 0: not named yet */
     uint64_t
         joined; /* the last that it joined at; 0: none. It does not know whose updates are in */
+    bool last;  /* the clock to join at is that of the end: no other proposal counts after it */
     bool closing, said_bye;
 };
 

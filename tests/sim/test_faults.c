@@ -189,12 +189,33 @@ static void draw_lonely_deaths(struct run *run, struct rng *rng, uint64_t events
     }
 }
 
+/* Silences about as long as it takes to be given up, also of the coordinator. */
+static void draw_brink(struct run *run, struct rng *rng, uint64_t events)
+{
+    static const enum sim_fault_kind kinds[] = {SIM_PAUSE, SIM_ISOLATE, SIM_SPLIT, SIM_CUT};
+    const struct layout *layout = run->job.layout;
+    run->fault_count = 1 + (size_t)rng_below(rng, 2);
+    for (size_t i = 0; i < run->fault_count; i++) {
+        struct sim_fault fault = draw_fault(&run->job, rng, events);
+        fault.kind = kinds[rng_below(rng, 4)];
+        fault.lasts = 2400 + rng_below(rng, 500);
+        if (fault.kind == SIM_PAUSE && rng_below(rng, 2) == 0) {
+            fault.a = 0;
+            fault.lasts = 2400 + rng_below(rng, 300);
+        }
+        if (fault.b == fault.a)
+            fault.b = (fault.a + 1) % layout->nodes;
+        run->faults[i] = fault;
+    }
+}
+
 static void draw_run(struct run *run, uint64_t seed)
 {
     struct rng rng;
     rng_init(&rng, seed ^ 0x6661756c7473);
     enum rule rule = draw_rule(&rng);
-    bool lonely = rng_below(&rng, 2) == 0 && getenv("TRIDENT_FAULT_RULE") == NULL;
+    uint64_t kind = getenv("TRIDENT_FAULT_RULE") != NULL ? 9 : rng_below(&rng, 10);
+    bool lonely = kind < 4, brink = kind == 4 || kind == 5;
     rule = lonely ? RULE_BSP : rule;
     bool servers = rule != RULE_BSP;
     struct job_wish wish = {.on_servers = servers,
@@ -209,6 +230,8 @@ static void draw_run(struct run *run, uint64_t seed)
     uint64_t events = count_events(&run->job);
     if (lonely)
         draw_lonely_deaths(run, &rng, events);
+    else if (brink)
+        draw_brink(run, &rng, events);
     else
         draw_faults(run, &rng, events);
 }
