@@ -173,7 +173,12 @@ void watch_tell(const struct watch *watch, const struct watch_wait *wait,
         (void)snprintf(heard, sizeof heard, " (never heard of)");
     else if (longest > 0)
         (void)snprintf(heard, sizeof heard, " (last heard %.1f s ago)", (double)longest / 1e6);
-    (void)snprintf(text, sizeof text, "waiting %llu s for %.60s of %s%s",
-                   (unsigned long long)((now - wait->since) / 1000000), missing->what, who, heard);
+    unsigned long long seconds = (now - wait->since) / 1000000;
+    if (bits_any(missing->set, missing->members))
+        (void)snprintf(text, sizeof text, "waiting %llu s for %.60s of %s%s", seconds,
+                       missing->what, who, heard);
+    else /* all is here, and not yet worked off */
+        (void)snprintf(text, sizeof text, "waiting %llu s for %.60s of this node itself", seconds,
+                       missing->what);
     core_wait(out, missing->layer, text);
 }
