@@ -76,9 +76,10 @@ void watch_heard(struct watch *watch, uint32_t node, uint64_t now)
 
 bool watch_believes(const struct watch *watch, uint32_t node, uint64_t now)
 {
-    uint64_t doubt = watch->doubt[node];
-    return node == watch->self || (watch_silence(watch, node, now) <= watch->times.heartbeat &&
-                                   (doubt == 0 || now - doubt > 3 * watch->times.heartbeat));
+    uint64_t doubt = watch->doubt[node], heartbeat = watch->times.heartbeat;
+    bool awake = watch->woke == 0 || now - watch->woke > heartbeat;
+    bool steady = doubt == 0 || now - doubt > 3 * heartbeat;
+    return node == watch->self || (awake && steady && watch_silence(watch, node, now) <= heartbeat);
 }
 
 uint64_t watch_silence(const struct watch *watch, uint32_t node, uint64_t now)
@@ -100,8 +101,10 @@ static void forgive(struct watch *watch, uint64_t gap, uint64_t now)
 void watch_tick(struct watch *watch, uint64_t now)
 {
     uint64_t period = core_tick(&watch->times), gap = now - watch->ticked;
-    if (watch->ticked != 0 && gap > 2 * period)
+    if (watch->ticked != 0 && gap > 2 * period) {
         forgive(watch, gap - period, now);
+        watch->woke = now;
+    }
     watch->ticked = now;
     for (uint32_t n = 0; n < watch->nodes; n++) {
         bool silent = bits_has(watch->partners, n) && !watch_departed(watch, n) &&

@@ -21,6 +21,7 @@ struct watch {
     uint32_t nodes, self;
     struct core_times times;
     uint64_t ticked;    /* time of the last tick; 0: none yet */
+    uint64_t woke;      /* when this node last had slept for more than a few ticks; 0: never */
     uint64_t *heard;    /* [nodes] when last; 0: never */
     uint64_t *partners; /* set of nodes */
     uint64_t *departed; /* set of nodes */
@@ -46,7 +47,8 @@ void watch_tick(struct watch *watch, uint64_t now);
 uint64_t watch_silence(const struct watch *watch, uint32_t node, uint64_t now);
 
 /* Is it to be believed whom a node accuses? Not one that was silent itself a short while ago: it
- * was cut off, and so heard nobody. */
+ * was cut off, and so heard nobody. And nobody right after this node slept: what is read then was
+ * said long before, and who was cut off meanwhile cannot be told. */
 bool watch_believes(const struct watch *watch, uint32_t node, uint64_t now);
 
 static inline bool watch_departed(const struct watch *watch, uint32_t node)
