@@ -44,7 +44,8 @@ static void tear(struct sim_cluster *cluster, struct packet *packet)
     link_of(cluster, packet->from, packet->to)->lanes[lane_kind(packet)].sending--;
     if (packet->taken && machine_runs(to) && packet->life == to->life) {
         spoil(to, packet);
-        node_lost(&to->core, &packet->message);
+        if (packet->landing.space != CORE_NOWHERE)
+            node_lost(&to->core, &packet->message);
     }
     packet->taken = packet->doomed = false;
     packet->landing = (struct core_ref){.space = CORE_NOWHERE};

@@ -46,6 +46,11 @@ void coordinator_forget(struct coordinator *coordinator, uint32_t node)
     uint32_t nodes = coordinator->layout->nodes;
     round_forget(&coordinator->checksum[0], node, nodes);
     round_forget(&coordinator->checksum[1], node, nodes);
+    bits_remove(coordinator->bye, node);
+    coordinator->bye_clock = 0;
+    for (uint32_t r = 0; r < coordinator->layout->workers; r++)
+        if (bits_has(coordinator->bye, r) && coordinator->bye_clocks[r] > coordinator->bye_clock)
+            coordinator->bye_clock = coordinator->bye_clocks[r];
 }
 
 /* ---- memory ---- */
@@ -61,11 +66,12 @@ tri_status coordinator_init(struct coordinator *coordinator, const struct layout
     coordinator->checksum[0].in = mem_array(mem, words, sizeof(uint64_t));
     coordinator->checksum[1].in = mem_array(mem, words, sizeof(uint64_t));
     coordinator->bye = mem_array(mem, words, sizeof(uint64_t));
+    coordinator->bye_clocks = mem_array(mem, layout->workers, sizeof(uint64_t));
     coordinator->incarnations = mem_array(mem, layout->nodes, sizeof(uint64_t));
     tri_status status = TRI_OK;
     if (coordinator->join.in == NULL || coordinator->checksum[0].in == NULL ||
         coordinator->checksum[1].in == NULL || coordinator->bye == NULL ||
-        coordinator->incarnations == NULL)
+        coordinator->bye_clocks == NULL || coordinator->incarnations == NULL)
         status = fail_nomem(err, "the coordinator");
     if (status == TRI_OK)
         status = coordinator_init_marks(coordinator, err);
@@ -84,6 +90,7 @@ void coordinator_fini(struct coordinator *coordinator)
     mem_free(coordinator->mem, coordinator->checksum[0].in);
     mem_free(coordinator->mem, coordinator->checksum[1].in);
     mem_free(coordinator->mem, coordinator->bye);
+    mem_free(coordinator->mem, coordinator->bye_clocks);
     mem_free(coordinator->mem, coordinator->incarnations);
     *coordinator = (struct coordinator){0};
 }
@@ -202,7 +209,9 @@ static bool is_left_behind(const struct coordinator *coordinator, uint32_t rank)
 {
     const struct coordinator_mark *join =
         coordinator->joins != NULL ? &coordinator->joins[rank] : NULL;
-    return join != NULL && (join->open || join->last || join->clock > coordinator->bye_clock);
+    bool over = coordinator->newest <= coordinator->bye_clock; /* nobody goes on */
+    return join != NULL && over &&
+           (join->open || join->last || join->clock > coordinator->bye_clock);
 }
 
 void coordinator_check_end(struct coordinator *coordinator, const struct core_out *out)
@@ -220,10 +229,36 @@ void coordinator_check_end(struct coordinator *coordinator, const struct core_ou
     for (uint32_t r = 0; r < ranks && open > 0; r++)
         if (!bits_has(coordinator->departed, r) && !bits_has(coordinator->bye, r))
             coordinator_join_last(coordinator, r, out);
-    if (open > 0)
+    /* A checkpoint that can still become whole is waited for. */
+    const struct coordinator_mark *save = &coordinator->save;
+    if (open > 0 || (save->open && save->clock <= coordinator->bye_clock))
         return;
     coordinator->stage = COORDINATOR_OVER;
     coordinator_tell_all(coordinator, (struct message){.kind = WIRE_BYE}, out);
+}
+
+/* All close after the same iteration: one that has closed before the others counts as lost, or
+ * they would wait for its next update for ever. */
+static void check_early(struct coordinator *coordinator, const struct core_out *out)
+{
+    for (uint32_t r = 0; r < coordinator->layout->workers; r++)
+        if (bits_has(coordinator->bye, r) &&
+            coordinator->bye_clocks[r] < coordinator->newest_clock) {
+            char why[100];
+            (void)snprintf(why, sizeof why, "closed at clock %llu, and others go on",
+                           (unsigned long long)coordinator->bye_clocks[r]);
+            coordinator_evict(coordinator, r, why, out);
+        }
+}
+
+static void take_clock(struct coordinator *coordinator, const struct message *message,
+                       const struct core_out *out)
+{
+    coordinator_heard_clock(coordinator, message->clock);
+    if (message->clock > coordinator->newest_clock)
+        coordinator->newest_clock = message->clock;
+    if (bits_any(coordinator->bye, coordinator->layout->workers))
+        check_early(coordinator, out);
 }
 
 static void take_bye(struct coordinator *coordinator, const struct message *message,
@@ -232,8 +267,10 @@ static void take_bye(struct coordinator *coordinator, const struct message *mess
     if (message->rank >= coordinator->layout->workers)
         return;
     bits_add(coordinator->bye, message->rank);
+    coordinator->bye_clocks[message->rank] = message->clock;
     if (message->clock > coordinator->bye_clock)
         coordinator->bye_clock = message->clock;
+    check_early(coordinator, out);
     coordinator_check_end(coordinator, out);
 }
 
@@ -253,10 +290,32 @@ static void take_failed(struct coordinator *coordinator, const struct message *m
     }
 }
 
+/* Does it speak for itself? Workers for their rank, servers for their number. */
+static bool is_own(const struct coordinator *coordinator, const struct message *message)
+{
+    const struct layout *layout = coordinator->layout;
+    switch (message->kind) {
+    case WIRE_CLOCK:
+    case WIRE_CHECKSUM:
+    case WIRE_REPORT:
+    case WIRE_BYE:
+        return message->rank == message->from;
+    case WIRE_MARKED:
+    case WIRE_SAVED:
+    case WIRE_LEFT_OUT:
+        if (message->owner == CORE_OWNER_WORKER)
+            return message->rank == message->from;
+        return message->owner < layout->servers &&
+               layout->server_node[message->owner] == message->from;
+    default:
+        return true;
+    }
+}
+
 void coordinator_message(struct coordinator *coordinator, const struct message *message,
                          const struct core_out *out)
 {
-    if (message->from >= coordinator->layout->nodes)
+    if (message->from >= coordinator->layout->nodes || !is_own(coordinator, message))
         return;
     if (message->kind != WIRE_HELLO && bits_has(coordinator->departed, message->from)) {
         coordinator_tell_evicted(coordinator, message->from, "it has left the view", out);
@@ -268,7 +327,7 @@ void coordinator_message(struct coordinator *coordinator, const struct message *
         take_join(coordinator, message, out);
         break;
     case WIRE_CLOCK:
-        coordinator_heard_clock(coordinator, message->clock);
+        take_clock(coordinator, message, out);
         break;
     case WIRE_CHECKSUM:
         take_checksum(coordinator, message, out);

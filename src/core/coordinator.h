@@ -38,7 +38,8 @@ struct coordinator_round {
  * server; the worker (0 of a checkpoint, the joining rank of a join) comes after them. */
 struct coordinator_mark {
     bool open;
-    bool last; /* of a join: at the clock at which the others have closed */
+    bool last;  /* of a join: at the clock at which the others have closed */
+    bool retry; /* it was refused: proposed again at the next tick */
     uint64_t clock;
     uint64_t lead;            /* how far ahead of the newest clock the next proposal is */
     uint64_t *agreed, *saved; /* sets of owners */
@@ -54,7 +55,8 @@ struct coordinator {
     struct coordinator_round join;        /* hashes */
     uint64_t *incarnations;               /* [nodes] that joined */
     struct coordinator_round checksum[2]; /* of two clocks: ranks are at most one apart */
-    uint64_t newest;                      /* clock heard of */
+    uint64_t newest;                      /* clock heard of, from workers and servers */
+    uint64_t newest_clock;                /* from workers: iterations that somebody has ended */
     uint64_t done;                        /* clock of the last whole checkpoint; 0: none */
     uint32_t owners;                      /* numbers of owners: servers and one */
     uint64_t *savers;                     /* set of owners that have something to save */
@@ -70,7 +72,8 @@ struct coordinator {
     uint64_t *reported;        /* set of ranks */
     struct buf decision;       /* the last */
     uint64_t *bye;             /* set of ranks that have closed */
-    uint64_t bye_clock;        /* at this clock */
+    uint64_t *bye_clocks;      /* [ranks] at which clock each has */
+    uint64_t bye_clock;        /* the latest of them */
     uint64_t *missing;         /* set of nodes, scratch */
     uint64_t *believed;        /* set of nodes, scratch: whose accusations count */
     struct watch_wait wait;

@@ -29,6 +29,8 @@ void coordinator_fini_marks(struct coordinator *coordinator);
 void coordinator_heard_clock(struct coordinator *coordinator, uint64_t clock);
 void coordinator_take_marked(struct coordinator *coordinator, const struct message *message,
                              const struct core_out *out);
+/* Proposes again what was refused. */
+void coordinator_retry_joins(struct coordinator *coordinator, const struct core_out *out);
 /* Lets a rank that is behind join where the others have closed. */
 void coordinator_join_last(struct coordinator *coordinator, uint32_t rank,
                            const struct core_out *out);

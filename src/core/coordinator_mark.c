@@ -184,16 +184,31 @@ void coordinator_take_marked(struct coordinator *coordinator, const struct messa
         (joins && (coordinator->joins == NULL || message->rank >= coordinator->layout->workers)))
         return;
     struct coordinator_mark *mark = joins ? &coordinator->joins[message->rank] : &coordinator->save;
-    coordinator_heard_clock(coordinator, message->count);
+    /* A worker that was left behind has a clock of its own. */
+    if (!joins || message->owner != CORE_OWNER_WORKER)
+        coordinator_heard_clock(coordinator, message->count);
     if (!mark->open || message->clock != mark->clock)
         return;
     if (message->kind == WIRE_SAVED)
         bits_add(mark->saved, owner);
     else if (message->accepted)
         bits_add(mark->agreed, owner);
+    else if (mark->last)
+        mark->retry =
+            true; /* at the next tick: an answer to this proposal may be to the one before */
     else
         propose(coordinator, mark, out);
     check_whole(coordinator, mark, out);
+    coordinator_check_end(coordinator, out);
+}
+
+void coordinator_retry_joins(struct coordinator *coordinator, const struct core_out *out)
+{
+    for (uint32_t r = 0; coordinator->joins != NULL && r < coordinator->layout->workers; r++)
+        if (coordinator->joins[r].open && coordinator->joins[r].retry) {
+            coordinator->joins[r].retry = false;
+            propose(coordinator, &coordinator->joins[r], out);
+        }
 }
 
 /* From a worker: it is behind and wants a clock to join at. From a server: a rank was late, for

@@ -222,7 +222,6 @@ static void make_decision(struct coordinator *coordinator, const struct core_out
             reports[r] = (struct decide_report){(const uint8_t *)coordinator->reports[r].data,
                                                 coordinator->reports[r].len};
     struct decide input = {.workers = layout->workers,
-                           .view = coordinator->view,
                            .departed = coordinator->departed,
                            .departed_before = coordinator->departed_before,
                            .before = (const uint8_t *)coordinator->decision.data,
@@ -336,6 +335,7 @@ void coordinator_tick(struct coordinator *coordinator, const struct watch *watch
         coordinator->accused_since = 0;
         give_up_accused(coordinator, out);
     }
+    coordinator_retry_joins(coordinator, out);
     coordinator_check_end(coordinator, out);
     if (coordinator->stage != COORDINATOR_OVER)
         check_waits(coordinator, watch, now, out);

@@ -7,10 +7,10 @@
 #include "wire/decision.h"
 #include "wire/report.h"
 
-/* Of a layer only clocks from the first that some survivor has not applied matter: what all
- * have applied is settled. Survivors are at most one clock apart and hold at most one clock
- * ahead of their own, so three clocks have anything to be decided. */
-enum { CLOCKS = 3 };
+/* Of a layer only clocks from the first, t, that some survivor has not applied matter: what all
+ * have applied is settled. Nobody can have given t + 2: he would have applied t + 1, with the
+ * update of that survivor, who gives it only after t. So two clocks have anything to be decided. */
+enum { CLOCKS = 2 };
 
 struct facts {
     uint32_t layer;

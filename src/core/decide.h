@@ -20,7 +20,6 @@ struct decide_report {
 
 struct decide {
     uint32_t workers;
-    uint32_t view;
     const uint64_t *departed;        /* ranks, as of this view */
     const uint64_t *departed_before; /* ranks, as of the last view that was decided */
     const uint8_t *before;           /* its DECISION; NULL: none */

@@ -100,6 +100,9 @@ enum gather_step gather_part(struct gather *gather, const struct message *messag
     if (!wants(gather, message->rank, part))
         return GATHER_DROPPED;
     struct gather_rank *rank = &gather->rank[message->rank];
+    /* Parts of one update say the same of it. */
+    if (rank->parts > 0 && (rank->rows != message->rows || rank->lr_bits != message->lr_bits))
+        return GATHER_DROPPED;
     bits_add(parts_of(gather, message->rank), part);
     rank->rows = message->rows;
     rank->lr_bits = message->lr_bits;

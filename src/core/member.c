@@ -66,7 +66,8 @@ void member_message(struct member *member, const struct message *message,
         fail_as_told(message, TRI_EEVICTED, "this node was evicted from the job", out);
         break;
     case WIRE_FAILED:
-        fail_as_told(message, message->status, "the job has failed", out);
+        fail_as_told(message, message->status != TRI_OK ? message->status : TRI_EPEER,
+                     "the job has failed", out);
         break;
     case WIRE_BYE:
         member->ended = member->started;

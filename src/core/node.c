@@ -83,7 +83,6 @@ tri_status node_init(struct node *node, const struct node_options *options, cons
                      tri_error *err)
 {
     *node = (struct node){.layout = options->layout,
-                          .times = options->times,
                           .number = options->number,
                           .member = {.node = options->number,
                                      .layers_hash = options->layers_hash,
@@ -191,6 +190,14 @@ bool node_adds(struct node *node, const struct message *message)
     return !is_dropped(node, message) && server_adds(&node->server, message);
 }
 
+/* What only the coordinator may say, and it alone: it runs on node 0. */
+static bool is_command(const struct message *message)
+{
+    return message->role == CORE_MEMBER
+               ? message->kind != WIRE_HEARTBEAT
+               : message->kind == WIRE_MARK || message->kind == WIRE_DECISION;
+}
+
 static void take_member(struct node *node, uint64_t now, const struct message *message,
                         const struct core_out *out)
 {
@@ -218,7 +225,7 @@ void node_message(struct node *node, uint64_t now, const struct message *message
         coordinator_message(&node->coordinator, message, &out);
         return;
     }
-    if (is_dropped(node, message))
+    if (is_dropped(node, message) || (is_command(message) && message->from != 0))
         return;
     watch_heard(&node->member.watch, message->from, now);
     if (message->role == CORE_WORKER)

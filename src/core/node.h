@@ -27,7 +27,6 @@ struct node_options {
 
 struct node {
     const struct layout *layout; /* borrowed */
-    struct core_times times;
     uint32_t number;
     bool has_worker, has_server, has_coordinator;
     bool told; /* what it fails with was said by the coordinator */
@@ -52,7 +51,9 @@ void node_join(struct node *node, uint64_t now, const struct core_out *out);
 
 /* A message has begun to arrive: where its data shall go. Nowhere: it is read and forgotten. */
 struct core_ref node_landing(struct node *node, const struct message *message);
-/* Its connection broke before all of it was in; it will be sent again, or its sender departs. */
+/* The connection of a message that was given a place broke before all of it was in; it will be sent
+ * again, or its sender departs. Not for one that was given none: its place may be another copy's.
+ */
 void node_lost(struct node *node, const struct message *message);
 /* Data that landed in CORE_ADD is whole: is it still to be added? Asked once, right before
  * node_message(). */

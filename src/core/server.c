@@ -179,7 +179,8 @@ static bool fits(const struct server *server, const struct server_unit *unit,
 {
     const struct layout *layout = server->layout;
     const struct layout_layer *layer = &layout->layers[owned_by(server, unit)->layer];
-    if (message->rank >= layout->workers || message->from != message->rank)
+    if (message->rank >= layout->workers || message->from != message->rank ||
+        (message->kind != WIRE_NOTHING && message->count == 0))
         return false;
     if (layer->form == TRI_FORM_DENSE || message->kind == WIRE_NOTHING)
         return message->kind == WIRE_PUSH || message->kind == WIRE_NOTHING;
@@ -333,6 +334,8 @@ static void take_mark(struct server *server, const struct message *message,
     bool accepted = newest < message->clock;
     server->mark = accepted ? message->clock : 0;
     server->to_save = accepted ? server->unit_count : 0;
+    for (uint32_t i = 0; i < server->unit_count; i++)
+        server->units[i].to_copy = 0; /* for a mark that this one takes the place of */
     server_tell(
         server,
         (struct message){
@@ -344,7 +347,8 @@ void server_message(struct server *server, const struct message *message,
                     const struct core_out *out)
 {
     if (message->kind == WIRE_MARK && message->mark == CORE_MARK_JOIN) {
-        server_take_join(server, message, out);
+        if (message->clock > 0)
+            server_take_join(server, message, out);
         return;
     }
     if (message->kind == WIRE_MARK) {
@@ -403,13 +407,14 @@ static bool find_missing(const struct server *server, const struct server_unit *
     return bits_any(server->present, ranks);
 }
 
-/* Live ranks that are in the open clock. */
-static uint32_t count_in(const struct server *server, const struct server_unit *unit)
+/* Of those that the open clock waits for, are half in? */
+static bool half_is_in(const struct server *server, const struct server_unit *unit)
 {
-    uint32_t in = 0;
-    for (size_t w = 0; w < bits_words(server->layout->workers); w++)
-        in += (uint32_t)__builtin_popcountll(server->live[w] & unit->gather.whole[w]);
-    return in;
+    uint32_t ranks = server->layout->workers, in = 0;
+    server_find_present(server, unit);
+    for (size_t w = 0; w < bits_words(ranks); w++)
+        in += (uint32_t)__builtin_popcountll(server->present[w] & unit->gather.whole[w]);
+    return 2 * in >= bits_count(server->present, ranks);
 }
 
 void server_tick(struct server *server, struct watch *watch, uint64_t now,
@@ -419,8 +424,7 @@ void server_tick(struct server *server, struct watch *watch, uint64_t now,
     for (uint32_t i = 0; i < server->unit_count; i++) {
         struct server_unit *unit = &server->units[i];
         uint32_t layer = owned_by(server, unit)->layer;
-        if (server->rules.deadline > 0 && unit->half == 0 &&
-            2 * count_in(server, unit) >= bits_count(server->live, ranks))
+        if (server->rules.deadline > 0 && unit->half == 0 && half_is_in(server, unit))
             unit->half = now;
         if (unit->half != 0 && now - unit->half >= server->rules.deadline &&
             server->rules.deadline > 0 && server_leaves_out(server, unit)) {

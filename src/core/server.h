@@ -36,7 +36,7 @@ struct server_unit {
     bool unchanged;      /* it had no update */
     bool closing;        /* no more ranks are let into the open clock */
     bool busy;           /* an operation is under way */
-    bool to_copy;        /* into the checkpoint, before the next step */
+    uint64_t to_copy;    /* into the checkpoint of this clock, before the next step; 0: no */
     bool inited;         /* initial values are whole, and were sent on */
     uint64_t half;       /* deadline: when half of the ranks were in the open clock; 0: not yet */
     uint32_t init_parts; /* of the initial values that are in */

@@ -67,8 +67,8 @@ void server_take_late(struct server *server, struct server_unit *unit,
 static void note_miss(struct server *server, uint32_t rank, uint64_t clock,
                       const struct core_out *out)
 {
-    if (server->noted[rank] == clock + 1)
-        return;
+    if (clock < server->noted[rank])
+        return; /* of this clock or a later one it is known */
     /* Running: the clock before, or the one it joined at. */
     bool running = clock <= server->noted[rank] || clock == server->absent[rank];
     server->misses[rank] = running ? server->misses[rank] + 1 : 1;

@@ -6,7 +6,8 @@ void server_start_op(const struct server *server, struct server_unit *unit, stru
 {
     op.role = CORE_SERVER;
     op.index = owned_by(server, unit)->index;
-    op.clock = op.kind == CORE_OP_COPY ? server->mark : unit->version;
+    if (op.kind != CORE_OP_COPY)
+        op.clock = unit->version;
     unit->busy = true;
     core_op(out, &op);
 }
@@ -25,7 +26,7 @@ static void apply(const struct server *server, struct server_unit *unit, const s
 void server_raise_version(struct server *server, struct server_unit *unit, uint64_t version)
 {
     if (server->to_save > 0 && unit->version < server->mark && server->mark <= version)
-        unit->to_copy = true; /* before the unit can step again */
+        unit->to_copy = server->mark; /* before the unit can step again */
     unit->version = version;
 }
 
@@ -152,9 +153,10 @@ void server_advance(struct server *server, struct server_unit *unit, const struc
     for (bool more = unit->init_parts == owned_by(server, unit)->parts; more && !unit->busy;) {
         if (core_leaves_out(&server->rules))
             server_answer_late(server, unit, out);
-        if (unit->to_copy) {
-            unit->to_copy = false;
-            server_start_op(server, unit, (struct core_op){.kind = CORE_OP_COPY}, out);
+        if (unit->to_copy > 0) {
+            struct core_op copy = {.kind = CORE_OP_COPY, .clock = unit->to_copy};
+            unit->to_copy = 0;
+            server_start_op(server, unit, copy, out);
         } else if (!server_reply(server, unit, out)) {
             more = steps_each(server) ? server_step_each(server, unit, out)
                                       : step_clock(server, unit, out);
@@ -175,7 +177,7 @@ void server_done(struct server *server, const struct core_op *op, const struct c
             close_clock(server, unit, out);
         break;
     case CORE_OP_COPY:
-        if (server->mark == op->clock && --server->to_save == 0)
+        if (server->mark == op->clock && server->to_save > 0 && --server->to_save == 0)
             server_tell(server, (struct message){.kind = WIRE_SAVED, .clock = op->clock}, out);
         break;
     case CORE_OP_REPLY:

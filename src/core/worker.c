@@ -33,6 +33,9 @@ static tri_status init_syncer(struct worker *worker, uint32_t index, uint64_t fi
     if (!on_workers(layer))
         return TRI_OK;
     worker->at_base++;
+    syncer->with = mem_array(worker->mem, bits_words(layout->workers), sizeof *syncer->with);
+    if (syncer->with == NULL)
+        return fail_nomem(err, "a worker");
     uint32_t parts = layout_factor_parts(layout, layer, layer->factor_rows);
     for (uint32_t g = 0; g < 2; g++) {
         struct gather *gather = &syncer->generation[g];
@@ -98,6 +101,7 @@ void worker_fini(struct worker *worker)
         mem_free(worker->mem, syncer->claims);
         mem_free(worker->mem, syncer->stage);
         mem_free(worker->mem, syncer->change);
+        mem_free(worker->mem, syncer->with);
         for (uint32_t g = 0; g < 2; g++) {
             gather_fini(&syncer->generation[g], worker->mem);
             mem_free(worker->mem, syncer->decided[g]);
@@ -257,13 +261,23 @@ static void join_again(struct worker *worker, const struct core_out *out)
     worker_settle_all(worker, out);
 }
 
+/* Has it gone on to a clock to join at whose results are still to come? */
+static bool awaits_join(const struct worker *worker)
+{
+    return !worker->behind && worker->joined > 0 &&
+           worker->syncers[0].version + 1 == worker->joined;
+}
+
 void worker_clock(struct worker *worker, const struct core_out *out)
 {
-    if (worker->behind && worker->join > 0)
+    if (worker->behind && worker->join > 0) {
         join_again(worker, out);
-    else
+    } else if (!worker->behind) { /* an iteration that went nowhere does not count */
         worker->clock++;
-    worker_tell(worker, (struct message){.kind = WIRE_CLOCK, .clock = worker->clock}, out);
+        /* Nor has one been ended by who has gone on to a clock that may never be. */
+        if (!awaits_join(worker))
+            worker_tell(worker, (struct message){.kind = WIRE_CLOCK, .clock = worker->clock}, out);
+    }
     for (uint32_t i = 0; i < worker->layout->layer_count; i++) {
         struct syncer *syncer = &worker->syncers[i];
         syncer->busy = false; /* the backward pass is over, and with it the caller's reading */
@@ -283,8 +297,10 @@ void worker_close(struct worker *worker, const struct core_out *out)
 
 void worker_checksum(const struct worker *worker, uint32_t crc, const struct core_out *out)
 {
-    worker_tell(worker, (struct message){.kind = WIRE_CHECKSUM, .clock = worker->clock, .crc = crc},
-                out);
+    struct message message = {.kind = WIRE_CHECKSUM, .clock = worker->clock, .crc = crc};
+    /* Old parameters, or by the rule everybody's own, are not to be compared. */
+    if (!worker->behind && !worker->rules.consistency->each_push)
+        worker_tell(worker, message, out);
 }
 
 /* ---- messages: where they land ---- */
@@ -369,7 +385,8 @@ void worker_lost(struct worker *worker, const struct message *message)
         if (on_workers(&worker->layout->layers[message->layer]) && gather->clock == message->clock)
             gather_release(gather, message, message->part);
     } else if (message->part < worker->layout->layers[message->layer].parts &&
-               (message->kind == WIRE_INIT || message->clock == syncer->version)) {
+               (message->kind == WIRE_INIT ||
+                (message->kind == WIRE_RESULT && message->clock == syncer->version))) {
         bits_remove(syncer->claims, message->part);
     }
 }
@@ -494,13 +511,6 @@ static void await_join(struct worker *worker, uint32_t layer, uint64_t join,
     }
 }
 
-/* Has it gone on to a clock to join at whose results are still to come? */
-static bool awaits_join(const struct worker *worker)
-{
-    return !worker->behind && worker->joined > 0 && worker->joined == worker->clock &&
-           worker->syncers[0].version + 1 == worker->joined;
-}
-
 /* The coordinator names a clock to join again at. Results of the clock before it land in the
  * stage and stay there until the caller has ended its iteration; one that has closed, or waits
  * past the end of the others, has nothing more to end. A later proposal takes the place of an
@@ -510,7 +520,7 @@ static void take_join(struct worker *worker, const struct message *message,
                       const struct core_out *out)
 {
     bool awaits = awaits_join(worker);
-    uint64_t present = awaits ? worker->clock : worker->join;
+    uint64_t present = awaits ? worker->joined : worker->join;
     bool known = present > 0 && message->clock == present;
     bool newer = message->last || message->clock > present;
     if (!(awaits || (worker->behind && worker->asked)) || !(known || newer) ||
@@ -544,9 +554,9 @@ void worker_message(struct worker *worker, const struct message *message,
     bool peers = on_workers(&worker->layout->layers[message->layer]);
     switch (message->kind) {
     case WIRE_MARK:
-        if (message->mark == CORE_MARK_JOIN)
+        if (message->mark == CORE_MARK_JOIN && message->clock > 0)
             take_join(worker, message, out);
-        else
+        else if (message->mark == CORE_MARK_SAVE)
             take_mark(worker, message, out);
         break;
     case WIRE_INIT:
@@ -557,7 +567,7 @@ void worker_message(struct worker *worker, const struct message *message,
             take_result(worker, message, out);
         break;
     case WIRE_LEFT_OUT:
-        if (!peers)
+        if (!peers && core_leaves_out(&worker->rules))
             take_left_out(worker, message, out);
         break;
     case WIRE_FACTORS:
@@ -599,14 +609,6 @@ uint32_t worker_factor_rows(const struct worker *worker, uint32_t layer, uint64_
                             uint32_t rank)
 {
     const struct gather *gather = &worker->syncers[layer].generation[clock % 2];
-    bool counts = worker_counted(worker, worker->layout->layers[layer].first_unit, rank);
+    bool counts = bits_has(worker->syncers[layer].with, rank);
     return counts && gather_has_values(gather, rank) ? gather->rank[rank].rows : 0;
-}
-
-uint64_t worker_version(const struct worker *worker)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < worker->layout->layer_count; i++)
-        least = worker->syncers[i].version < least ? worker->syncers[i].version : least;
-    return least;
 }

@@ -38,6 +38,7 @@ struct syncer {
     uint64_t *stage;             /* which are in the stage */
     uint64_t *change;            /* which bring values */
     struct gather generation[2]; /* layers that live on the workers */
+    uint64_t *with;              /* the ranks that are being applied */
     uint64_t decided_clock[2];   /* of these clocks the last DECISION says ... */
     uint64_t *decided[2];        /* ... which departed ranks count */
     struct watch_wait wait;
@@ -112,8 +113,8 @@ tri_status worker_update(struct worker *worker, uint32_t layer, const struct wor
  * True: the layer may be used. False: a CORE_WAKE for it follows; ask again then. */
 bool worker_sync(struct worker *worker, uint32_t layer, const struct core_out *out);
 
-/* Ends the iteration. The clock goes up by one, or to where a worker that was left behind
- * joins again. */
+/* Ends the iteration. The clock goes up by one; of a worker that was left behind it stays where it
+ * is, and then goes to where the worker joins again. */
 void worker_clock(struct worker *worker, const struct core_out *out);
 
 /* There will be no more iterations: BYE, once all is applied. */
@@ -152,9 +153,6 @@ bool worker_counted(const struct worker *worker, uint32_t unit, uint32_t rank);
 bool worker_part_staged(const struct worker *worker, uint32_t layer, uint32_t part);
 bool worker_part_changed(const struct worker *worker, uint32_t layer, uint32_t part);
 uint64_t worker_part_steps(const struct worker *worker, uint32_t layer, uint32_t part);
-
-/* The newest version all layers here have reached. */
-uint64_t worker_version(const struct worker *worker);
 
 #ifdef __cplusplus
 }

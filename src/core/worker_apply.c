@@ -62,8 +62,11 @@ static void answered(struct worker *worker, uint32_t layer, const struct core_ou
     struct syncer *syncer = &worker->syncers[layer];
     bool each = worker->rules.consistency->each_push;
     syncer->version++;
-    if (on_workers(described))
+    if (on_workers(described)) {
+        bits_copy(worker->counted + described->first_unit * bits_words(worker->layout->workers),
+                  syncer->with, worker->layout->workers);
         raise_base(worker, syncer->version - 1);
+    }
     syncer->least = each ? syncer->came : syncer->version;
     worker_clear_result(worker, layer);
     /* The copy is under way before anything else can be applied. */
@@ -90,13 +93,11 @@ static void count_needed(struct worker *worker, uint32_t layer, const struct gat
 {
     struct syncer *syncer = &worker->syncers[layer];
     uint32_t ranks = worker->layout->workers;
-    uint64_t *counted =
-        worker->counted + worker->layout->layers[layer].first_unit * bits_words(ranks);
-    bits_clear(counted, ranks);
+    bits_clear(syncer->with, ranks);
     syncer->count = 0;
     for (uint32_t r = 0; r < ranks; r++)
         if (bits_has(worker->needed, r) && gather_has_values(gather, r)) {
-            bits_add(counted, r);
+            bits_add(syncer->with, r);
             syncer->count += gather->rank[r].count;
             syncer->lr_bits = gather->rank[r].lr_bits;
         }
@@ -148,7 +149,8 @@ static void try_finish(struct worker *worker, uint32_t layer, const struct core_
 static bool give_nothing(struct worker *worker, uint32_t layer, const struct core_out *out)
 {
     struct syncer *syncer = &worker->syncers[layer];
-    if (worker->behind || syncer->given >= worker->clock || syncer->version < syncer->given)
+    if (worker->behind || !syncer->started || syncer->given >= worker->clock ||
+        syncer->version < syncer->given)
         return false;
     uint64_t clock = syncer->given++;
     worker_send_nothing(worker, layer, clock, out);

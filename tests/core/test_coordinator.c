@@ -84,8 +84,14 @@ static void tear_down(struct desk *desk)
     profile_free(desk->profile);
 }
 
+/* As the node of whoever it speaks for. */
 static void say(struct desk *desk, struct message message)
 {
+    bool mark = message.kind == WIRE_MARKED || message.kind == WIRE_SAVED;
+    if (mark && message.owner != CORE_OWNER_WORKER)
+        message.from = desk->layout->server_node[message.owner];
+    else if (mark || message.kind == WIRE_CHECKSUM)
+        message.from = message.rank;
     coordinator_message(&desk->coordinator, &message, &desk->out);
 }
 
@@ -341,9 +347,65 @@ TEST(a_late_rank_that_the_job_cannot_do_without_stays)
     tear_down(&desk);
 }
 
+TEST(who_speaks_for_another_is_not_heard)
+{
+    (void)state;
+    struct desk desk;
+    set_up(&desk);
+    start(&desk);
+    struct message clock = {.kind = WIRE_CLOCK, .from = 1, .rank = 2, .clock = 7};
+    say(&desk, clock);
+    assert_int_equal(desk.coordinator.newest, 0);
+    clock.rank = 1;
+    say(&desk, clock);
+    assert_int_equal(desk.coordinator.newest, 7);
+    struct message bye = {.kind = WIRE_BYE, .from = 1, .rank = 2, .clock = 7};
+    say(&desk, bye);
+    assert_false(bits_has(desk.coordinator.bye, 2));
+    tear_down(&desk);
+}
+
+TEST(a_rank_that_closes_before_the_others_counts_as_lost)
+{
+    (void)state;
+    struct desk desk;
+    set_up(&desk);
+    start(&desk);
+    say(&desk, (struct message){.kind = WIRE_BYE, .from = 2, .rank = 2, .clock = 5});
+    say(&desk, (struct message){.kind = WIRE_CLOCK, .from = 1, .rank = 1, .clock = 5});
+    assert_int_equal(desk.sink.sent[WIRE_VIEW], 0);
+    say(&desk, (struct message){.kind = WIRE_CLOCK, .from = 1, .rank = 1, .clock = 6});
+    assert_int_equal(desk.sink.sent[WIRE_EVICTED], 1);
+    assert_true(bits_has(desk.coordinator.departed, 2));
+    assert_int_equal(desk.sink.sent[WIRE_VIEW], 4);
+    tear_down(&desk);
+}
+
+TEST(a_checkpoint_under_way_is_waited_for_at_the_end)
+{
+    (void)state;
+    struct desk desk;
+    set_up(&desk);
+    start(&desk);
+    coordinator_mark(&desk.coordinator, &desk.out); /* at clock 2 */
+    for (uint32_t s = 0; s < 2; s++)
+        say(&desk, (struct message){.kind = WIRE_MARKED, .owner = s, .clock = 2, .accepted = true});
+    for (uint32_t r = 0; r < 3; r++)
+        say(&desk, (struct message){.kind = WIRE_BYE, .from = r, .rank = r, .clock = 2});
+    assert_int_equal(desk.sink.sent[WIRE_BYE], 0);
+    for (uint32_t s = 0; s < 2; s++)
+        say(&desk, (struct message){.kind = WIRE_SAVED, .owner = s, .clock = 2});
+    assert_int_equal(desk.coordinator.done, 2);
+    assert_int_equal(desk.sink.sent[WIRE_BYE], 5);
+    tear_down(&desk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_speaks_for_another_is_not_heard),
+        cmocka_unit_test(a_rank_that_closes_before_the_others_counts_as_lost),
+        cmocka_unit_test(a_checkpoint_under_way_is_waited_for_at_the_end),
         cmocka_unit_test(all_must_come_and_be_alike_before_it_starts),
         cmocka_unit_test(a_scheme_that_does_not_run_yet_gets_no_layout),
         cmocka_unit_test(what_nodes_must_agree_on_changes_the_hash),

@@ -71,7 +71,6 @@ static tri_status decide_with(struct council *council, const struct mem *mem, st
         reports[r] = (struct decide_report){(const uint8_t *)council->report[r].data,
                                             council->report[r].len};
     struct decide input = {.workers = council->workers,
-                           .view = 2,
                            .departed = &council->departed,
                            .departed_before = &council->departed_before,
                            .before = (const uint8_t *)council->before.data,

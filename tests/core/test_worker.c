@@ -293,6 +293,7 @@ TEST(a_witness_lands_results_in_the_stage_and_others_in_place)
         struct core_rules rules = {.reproducible = true};
         assert_int_equal(worker_init(&bench.worker, bench.layout, &rules, rank, 0, &mem_libc, NULL),
                          TRI_OK);
+        bench.worker.syncers[0].started = true;
         worker_clock(&bench.worker, &bench.out); /* only what was given is answered */
         for (uint32_t part = 0; part < bench.layout->layers[0].parts; part++) {
             struct message result = {
