@@ -13,13 +13,16 @@ extern "C" {
 #endif
 
 /* Exit codes, as every command uses them. */
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 struct cli {
     const struct mem *mem;
     FILE *out;          /* data */
     FILE *err;          /* everything else */
     const char *models; /* folder of layer profiles */
+    /* Set by the command that runs. */
+    bool keep;        /* it fails, but what it wrote to its output is to be printed */
+    bool interrupted; /* Ctrl-C ended it: the exit code is CLI_INTERRUPTED */
 };
 
 /* A command: one row of the table in commands.c, which feeds dispatch, help and man pages. */
@@ -30,7 +33,8 @@ struct command {
     size_t max_arguments;
     const struct option_row *options; /* of its own, ended by a NULL name */
     size_t settings_bytes;            /* of the struct that the options fill */
-    /* Writes its result to out (which cli_main prints if the status is TRI_OK). */
+    /* Writes its result to out (which cli_main prints if the status is TRI_OK, or if
+     * cli->keep is set). */
     tri_status (*run)(struct cli *cli, const void *settings, const struct arguments *arguments,
                       struct buf *out, tri_error *err);
     const char *about;    /* paragraphs for help and man page, separated by "\n\n" */

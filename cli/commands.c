@@ -5,10 +5,11 @@
 #include "base/names.h"
 #include "cli/cli.h"
 
-extern const struct command command_plan, command_models, command_modules, command_bench,
-    command_help;
+extern const struct command command_plan, command_simulate, command_models, command_modules,
+    command_bench, command_help;
 static const struct command *const commands[] = {
-    &command_plan, &command_models, &command_modules, &command_bench, &command_help,
+    &command_plan,    &command_simulate, &command_models,
+    &command_modules, &command_bench,    &command_help,
 };
 
 const struct command *command_at(size_t i)
@@ -117,6 +118,7 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
 {
     struct buf out;
     buf_init(&out, cli->mem);
+    cli->keep = cli->interrupted = false;
     tri_error err = {0};
     tri_status status = TRI_OK;
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -135,8 +137,10 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
         status = run(cli, command, argc - 2, argv + 2, &out, &err);
     if (status == TRI_OK)
         status = print(cli, &out, &err);
+    else if (cli->keep)
+        (void)print(cli, &out, NULL); /* the first failure is the one to tell of */
     if (status != TRI_OK)
         report(cli, command, &err);
     buf_fini(&out);
-    return exit_code(status);
+    return cli->interrupted ? CLI_INTERRUPTED : exit_code(status);
 }

@@ -10,7 +10,7 @@ enum { HELP_COLUMN = 28, HELP_WIDTH = 96 };
 /* What the command is, for the overview and its man page. */
 static const char overview_summary[] =
     "plan how the layers of a neural network are synchronised between machines";
-#define OVERVIEW_STATUS "This version plans; it does not train yet."
+#define OVERVIEW_STATUS "This version plans and simulates; it does not train yet."
 static const char overview_about[] =
     "Given the layers of a model and a description of a cluster, works out for each layer the "
     "cheapest exact way to synchronise it (through parameter servers, or by factors sent to "
@@ -20,13 +20,13 @@ static const char overview_about[] =
 /* Variables of the environment, and the commands that heed them (main.c reads them). */
 struct environment_row {
     const char *name, *help;
-    const char *commands[3]; /* ended by NULL */
+    const char *commands[4]; /* ended by NULL */
 };
 
 static const struct environment_row environment[] = {
     {"TRIDENT_MODELS",
      "folder of layer profiles, in place of ../share/trident/models beside the command",
-     {"plan", "models", NULL}},
+     {"plan", "simulate", "models", NULL}},
 };
 
 /* ---- help on the terminal ---- */
@@ -228,7 +228,7 @@ static void man_paragraph(const char *paragraph, bool last, struct buf *out)
 static void man_exit_codes(struct buf *out)
 {
     buf_text(out, ".SH EXIT STATUS\n0 when done, 1 when something failed, 2 when an option or a "
-                  "file that was given is unusable.\n");
+                  "file that was given is unusable, 130 after Ctrl\\-C.\n");
 }
 
 static bool heeds(const struct command *command, const struct environment_row *row)

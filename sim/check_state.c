@@ -242,7 +242,8 @@ void check_fate(struct machine *machine)
     struct sim_cluster *cluster = machine->cluster;
     const struct sim_options *options = &cluster->options;
     /* Those who are slow may be given up, where the rules say so. */
-    bool patient = options->rules.left_outs == 0 && options->times.limit == 0;
+    bool patient =
+        options->rules.left_outs == 0 && options->times.limit == 0 && options->early == 0;
     if (machine->fate == SIM_EVICTED && !machine->touched && !cluster->machines[0].touched &&
         patient)
         sim_violate(cluster, "node %u is evicted, and no fault touched it: %s", machine->number,

@@ -51,6 +51,7 @@ struct sim_options {
     struct sim_app app;
     uint64_t checkpoint_after; /* ask for a checkpoint when worker 0 ends this clock; 0: never */
     uint64_t corrupt_at;       /* flip a bit of the last rank's parameters then; 0: never */
+    uint64_t early;            /* the last rank closes so many clocks before the others */
     uint32_t odd_nodes;        /* this many of the last nodes were given other layers */
     uint64_t checkpoint_every; /* ask again every so many clocks of worker 0; 0: never */
     struct core_times times;   /* us; zeroed: a heartbeat of 1 s, told after 10 s, no limit */

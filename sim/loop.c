@@ -157,7 +157,9 @@ static void loop_clock(struct machine *machine)
     if (machine->number == 0 && due)
         node_mark(&machine->core, &out);
     loop->layer = 0;
-    loop->at = loop->clock < options->clocks ? LOOP_FORWARD : LOOP_LAST;
+    bool early = machine->number + 1 == machine->cluster->layout->workers;
+    uint64_t clocks = options->clocks - (early ? options->early : 0);
+    loop->at = loop->clock < clocks ? LOOP_FORWARD : LOOP_LAST;
     go_on(machine);
 }
 

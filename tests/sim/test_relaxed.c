@@ -277,6 +277,32 @@ TEST(a_shorter_pause_changes_nothing)
     }
 }
 
+/* ---- closing ---- */
+
+TEST(a_rank_that_closes_early_is_given_up_and_the_others_go_on)
+{
+    (void)state;
+    static const char *const schemes[] = {"ps", "sfb", "adam"};
+    for (size_t i = 0; i < 3; i++) {
+        static struct job job;
+        struct job_wish wish = {
+            .scheme = schemes[i], .workers = 4, .layers = 2, .apart = true, .plain = true};
+        job_draw(&job, 11, &wish);
+        job.options.clocks = 10;
+        job.options.early = 4;
+        struct sim_cluster *cluster = run(&job, NULL);
+        struct sim_outcome outcome = sim_outcome(cluster, 3);
+        assert_int_equal(outcome.fate, SIM_EVICTED);
+        assert_non_null(strstr(outcome.text, "closed at clock 6, and others go on"));
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(sim_outcome(cluster, r).fate, SIM_ENDED);
+            assert_int_equal(sim_checksum(cluster, r, 10), sim_checksum(cluster, 0, 10));
+        }
+        sim_free(cluster);
+        job_free(&job);
+    }
+}
+
 /* ---- what a user reads ---- */
 
 TEST(every_node_says_what_it_waits_for_and_of_whom)
@@ -319,6 +345,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_straggler_that_is_left_out_does_not_set_the_pace),
         cmocka_unit_test(a_silent_cut_is_acted_on_within_three_heartbeats),
         cmocka_unit_test(a_shorter_pause_changes_nothing),
+        cmocka_unit_test(a_rank_that_closes_early_is_given_up_and_the_others_go_on),
         cmocka_unit_test(every_node_says_what_it_waits_for_and_of_whom),
     };
     if (argc > 1)
