@@ -42,6 +42,7 @@ static void check_coordinates(const char *name, const char *value, size_t len)
     static const char *const names[] = {"x",  "y", "x1",     "y1", "x2",        "y2",    "cx",
                                         "cy", "d", "points", "r",  "transform", "width", "height"};
     bool coordinates = false;
+    int most = name[0] == 'y' || strcmp(name, "cy") == 0 ? CHART_HEIGHT : CHART_WIDTH;
     for (size_t i = 0; i < COUNT(names); i++)
         coordinates = coordinates || strcmp(name, names[i]) == 0;
     if (!coordinates)
@@ -59,7 +60,7 @@ static void check_coordinates(const char *name, const char *value, size_t len)
             continue;
         }
         double number = strtod(at, &end);
-        assert_true(number >= 0 && number <= CHART_WIDTH);
+        assert_true(number >= 0 && number <= most);
         const char *point = memchr(at, '.', (size_t)(end - at));
         assert_true(point == NULL || end - point == 2); /* tenths of a pixel */
         at = end;
