@@ -34,13 +34,13 @@ struct study_codec {
 struct study {
     const struct profile *profile; /* borrowed, as all pointers here */
     const struct study_system *system;
-    uint32_t nodes;     /* workers */
-    uint32_t servers;   /* 0: one beside every worker */
-    bool apart;         /* servers have nodes of their own */
-    uint64_t batch;     /* 0: the profile's */
-    double bits_s;      /* rate of a node's link */
-    double efficiency;  /* share of it that can be used; 0: all */
-    bool shared;        /* in and out share it */
+    uint32_t nodes;    /* workers */
+    uint32_t servers;  /* 0: one beside every worker */
+    bool apart;        /* servers have nodes of their own */
+    uint64_t batch;    /* 0: the profile's */
+    double bits_s;     /* rate of a node's link */
+    double efficiency; /* share of it that can be used; 0: all */
+    bool shared;       /* in and out share it */
     double latency_s, message_s;
     double copy_bytes_s; /* 0: copies take no time */
     double flops_s;      /* 0: the profile's own rate */
