@@ -150,7 +150,9 @@ tri_status claims_run(const struct cli *cli, const struct claims_call *call, str
     struct claim_models models = {.ctx = &shelf, .find = find};
     size_t count = count_claims(), done = 0;
     double *ours = mem_array(cli->mem, count, sizeof *ours);
-    tri_status status = ours != NULL ? TRI_OK : fail_nomem(err, "the claims");
+    tri_status status = TRI_OK;
+    if (ours == NULL)
+        return fail_nomem(err, "the claims");
     while (status == TRI_OK && done < count && !call->stop(call->ctx)) {
         call->progress(call->ctx, done, count);
         status = claim_run(claim_at(done), &models, cli->mem, &ours[done], err);

@@ -229,7 +229,7 @@ static bool land(struct machine *machine, struct packet *packet)
                     "node %u: %s of layer %u, part %u, has %llu floats, its place %llu",
                     machine->number, wire_kind_name(packet->message.kind), packet->message.layer,
                     packet->message.part, (unsigned long long)packet->floats,
-                    (unsigned long long)(runs.count[0] + runs.count[1]));
+                    (unsigned long long)runs.count[0] + (unsigned long long)runs.count[1]);
         return false;
     }
     if (packet->landing.space != CORE_ADD) {

@@ -214,7 +214,7 @@ tri_status study_run(const struct study *study, const struct mem *mem, struct st
     struct book book = book_of_study(study);
     if (book.batch == 0)
         return refuse(err, "the profile has no default batch", "give --batch");
-    const tri_scheme_ops **forced = mem_array(mem, study->profile->count, sizeof *forced);
+    const tri_scheme_ops **forced = mem_array(mem, study->profile->count, sizeof(void *));
     struct timed_codec *codecs = mem_array(mem, study->profile->count, sizeof *codecs);
     struct plan *plan = NULL;
     if (forced == NULL || codecs == NULL)

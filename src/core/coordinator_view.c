@@ -215,9 +215,12 @@ static void make_decision(struct coordinator *coordinator, const struct core_out
     struct decide_report *reports = mem_array(coordinator->mem, layout->workers, sizeof *reports);
     struct buf decision;
     tri_error err = {0};
-    tri_status status = reports != NULL ? TRI_OK : fail_nomem(&err, "a decision");
+    if (reports == NULL) {
+        coordinator_fail(coordinator, TRI_ENOMEM, "out of memory for a decision", out);
+        return;
+    }
     buf_init(&decision, coordinator->mem);
-    for (uint32_t r = 0; r < layout->workers && status == TRI_OK; r++)
+    for (uint32_t r = 0; r < layout->workers; r++)
         if (!bits_has(coordinator->departed, r))
             reports[r] = (struct decide_report){(const uint8_t *)coordinator->reports[r].data,
                                                 coordinator->reports[r].len};
@@ -227,8 +230,7 @@ static void make_decision(struct coordinator *coordinator, const struct core_out
                            .before = (const uint8_t *)coordinator->decision.data,
                            .before_len = coordinator->decision.len,
                            .reports = reports};
-    if (status == TRI_OK)
-        status = decide(&input, coordinator->mem, &decision, &err);
+    tri_status status = decide(&input, coordinator->mem, &decision, &err);
     mem_free(coordinator->mem, reports);
     if (status != TRI_OK) {
         buf_fini(&decision);

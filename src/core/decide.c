@@ -154,7 +154,7 @@ static tri_status next_layer(struct deciding *d, bool *more, tri_error *err)
         return fail(err, TRI_EINPUT, "reports are about different numbers of layers");
     if (read == 0)
         return TRI_OK;
-    memset(facts->holders, 0, CLOCKS * workers * d->words * sizeof *facts->holders);
+    memset(facts->holders, 0, (size_t)CLOCKS * workers * d->words * sizeof *facts->holders);
     for (uint32_t r = 0; r < workers; r++) {
         struct wire_held held;
         if (lives(d, r) && wire_report_next(&d->at[r], &layer))

@@ -99,9 +99,11 @@ tri_status server_init(struct server *server, const struct layout *layout,
     if (server->rules.consistency == NULL)
         server->rules.consistency = consistency_find("bsp");
     server->units = mem_array(mem, layout->server_units[number], sizeof *server->units);
+    if (!init_ranks(server) || server->units == NULL) {
+        server_fini(server);
+        return fail_nomem(err, "a server");
+    }
     tri_status status = TRI_OK;
-    if (!init_ranks(server) || server->units == NULL)
-        status = fail_nomem(err, "a server");
     for (uint32_t i = 0; i < layout->unit_count && status == TRI_OK; i++)
         if (layout->units[i].server == number) {
             struct server_unit *unit = &server->units[server->unit_count];
@@ -133,7 +135,7 @@ static void fini_unit(const struct mem *mem, struct server_unit *unit)
 
 void server_fini(struct server *server)
 {
-    for (uint32_t i = 0; i < server->unit_count; i++)
+    for (uint32_t i = 0; server->units != NULL && i < server->unit_count; i++)
         fini_unit(server->mem, &server->units[i]);
     mem_free(server->mem, server->units);
     mem_free(server->mem, server->live);

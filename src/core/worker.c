@@ -79,11 +79,13 @@ tri_status worker_init(struct worker *worker, const struct layout *layout,
     worker->needed = mem_array(mem, bits_words(ranks), sizeof *worker->needed);
     worker->missing = mem_array(mem, bits_words(most), sizeof *worker->missing);
     worker->list = mem_array(mem, ranks, sizeof *worker->list);
-    tri_status status = TRI_OK;
     if (worker->syncers == NULL || worker->counted == NULL || worker->steps == NULL ||
         worker->live == NULL || worker->needed == NULL || worker->missing == NULL ||
-        worker->list == NULL)
-        status = fail_nomem(err, "a worker");
+        worker->list == NULL) {
+        worker_fini(worker);
+        return fail_nomem(err, "a worker");
+    }
+    tri_status status = TRI_OK;
     for (uint32_t i = 0; i < layout->layer_count && status == TRI_OK; i++)
         status = init_syncer(worker, i, first, err);
     if (status == TRI_OK)

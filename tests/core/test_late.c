@@ -127,7 +127,8 @@ static void set_up_layout(struct shop *shop, const char *scheme)
 
 static void set_up_with(struct shop *shop, const char *scheme, struct core_rules rules)
 {
-    struct core_times times = {.heartbeat = 8 * TICK, .warn = 10000000, .limit = 30000000};
+    struct core_times times = {
+        .heartbeat = (uint64_t)8 * TICK, .warn = 10000000, .limit = 30000000};
     rules.reproducible = true;
     set_up_layout(shop, scheme);
     assert_int_equal(watch_init(&shop->watch, shop->layout, &times, RANKS, &mem_libc, NULL),
@@ -963,7 +964,7 @@ TEST(updates_that_wait_are_stepped_in_turn)
 {
     (void)state;
     struct shop shop;
-    uint32_t order[RANKS];
+    uint32_t order[RANKS] = {0};
     size_t count = 0;
     set_up(&shop, every_push("asp"));
     push(&shop, 2, 0); /* under way */

@@ -3,7 +3,10 @@
 
 #include "lib/test.h"
 
-enum { HEARTBEAT = 800000, TICK = HEARTBEAT / 8, SECOND = 1000000, START = 7 * SECOND };
+#define SECOND    UINT64_C(1000000)
+#define HEARTBEAT UINT64_C(800000)
+#define TICK      (HEARTBEAT / 8)
+#define START     (7 * SECOND)
 
 static const struct core_times times = {
     .heartbeat = HEARTBEAT, .warn = 10 * SECOND, .limit = 30 * SECOND};

@@ -159,7 +159,7 @@ TEST(every_row_of_the_registry_is_whole)
         assert_int_equal(ops->abi, TRI_CONSISTENCY_ABI);
         assert_ptr_equal(consistency_find(ops->name), ops);
         assert_true(ops->summary[0] != '\0' && ops->options != NULL);
-        assert_int_equal(ops->bounded, ops->options[0].name != NULL);
+        assert_int_equal(ops->bounded, ops->options != NULL && ops->options[0].name != NULL);
         assert_true(ops->client_sync != NULL && ops->after_update != NULL);
         assert_true(ops->after_push != NULL && ops->before_serving != NULL);
         assert_true(ops->after_parameters != NULL && ops->clock != NULL && ops->lr != NULL);
