@@ -147,16 +147,15 @@ static bool has_values(const struct message *message)
            message->kind == WIRE_RESULT || message->kind == WIRE_NOTHING;
 }
 
-static double values_of(const struct timed *timed, const struct message *message,
-                        struct core_ref ref)
+/* Bytes of values that a ref stands for: of factors it counts rows. */
+static double values_of(const struct timed *timed, struct core_ref ref)
 {
-    const struct layout_layer *layer = &timed->layout->layers[ref.index];
     if (ref.space == CORE_NOWHERE)
         return 0;
-    if (ref.space == CORE_FACTORS)
-        return 4.0 * (double)ref.count * ((double)layer->rows + layer->cols);
-    (void)message;
-    return 4.0 * (double)ref.count;
+    if (ref.space != CORE_FACTORS)
+        return 4.0 * (double)ref.count;
+    const struct layout_layer *layer = &timed->layout->layers[ref.index];
+    return 4.0 * (double)ref.count * ((double)layer->rows + layer->cols);
 }
 
 static const struct timed_codec *codec_of(const struct timed *timed, const struct message *message)
@@ -193,7 +192,7 @@ static void take_send(struct timed_node *node, const struct core_action *action)
     parcel->from = node->core.number;
     parcel->to = action->to;
     parcel->message = action->message;
-    parcel->values = values_of(timed, &action->message, action->ref);
+    parcel->values = values_of(timed, action->ref);
     parcel->bytes = parcel->values * (codec != NULL ? codec->ratio : 1);
     parcel->next = NULL;
     if (!timed->running) {

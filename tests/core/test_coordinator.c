@@ -347,6 +347,30 @@ TEST(a_late_rank_that_the_job_cannot_do_without_stays)
     tear_down(&desk);
 }
 
+TEST(a_join_at_the_end_that_is_refused_is_proposed_again_once_a_tick)
+{
+    (void)state;
+    struct desk desk;
+    struct watch watch;
+    const struct core_times times = {.heartbeat = 800000};
+    ask_to_join(&desk);
+    assert_int_equal(watch_init(&watch, desk.layout, &times, 0, &mem_libc, NULL), TRI_OK);
+    for (uint32_t r = 0; r < 2; r++)
+        say(&desk, (struct message){.kind = WIRE_BYE, .from = r, .rank = r, .clock = 20});
+    assert_true(desk.sink.mark.message.last);
+    assert_int_equal(desk.sink.mark.message.clock, 20);
+    size_t proposed = desk.sink.sent[WIRE_MARK];
+    answer(&desk, 0, 20, false, 19); /* every answer makes no proposal, or they would multiply */
+    answer(&desk, 1, 20, false, 19);
+    assert_int_equal(desk.sink.sent[WIRE_MARK], proposed);
+    coordinator_tick(&desk.coordinator, &watch, 1000000, &desk.out);
+    assert_int_equal(desk.sink.sent[WIRE_MARK], proposed + 3);
+    coordinator_tick(&desk.coordinator, &watch, 1100000, &desk.out);
+    assert_int_equal(desk.sink.sent[WIRE_MARK], proposed + 3);
+    watch_fini(&watch);
+    tear_down(&desk);
+}
+
 TEST(who_speaks_for_another_is_not_heard)
 {
     (void)state;
@@ -403,6 +427,7 @@ TEST(a_checkpoint_under_way_is_waited_for_at_the_end)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_join_at_the_end_that_is_refused_is_proposed_again_once_a_tick),
         cmocka_unit_test(who_speaks_for_another_is_not_heard),
         cmocka_unit_test(a_rank_that_closes_before_the_others_counts_as_lost),
         cmocka_unit_test(a_checkpoint_under_way_is_waited_for_at_the_end),

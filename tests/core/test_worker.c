@@ -283,6 +283,22 @@ TEST(a_copy_that_comes_while_the_first_is_coming_in_lands_nowhere)
     tear_down(&bench);
 }
 
+TEST(losing_another_kind_of_message_frees_no_place_of_a_result)
+{
+    (void)state;
+    struct bench bench;
+    set_up(&bench, "ps", 0);
+    assert_int_equal(worker_update(&bench.worker, 0, &good, &bench.out, NULL), TRI_OK);
+    struct message result = {.kind = WIRE_RESULT, .version = 1, .count = 4};
+    assert_int_not_equal(worker_landing(&bench.worker, &result).space, CORE_NOWHERE);
+    struct message mark = {.kind = WIRE_MARK};
+    worker_lost(&bench.worker, &mark);
+    assert_int_equal(worker_landing(&bench.worker, &result).space, CORE_NOWHERE);
+    worker_lost(&bench.worker, &result); /* its own place is free again */
+    assert_int_not_equal(worker_landing(&bench.worker, &result).space, CORE_NOWHERE);
+    tear_down(&bench);
+}
+
 TEST(a_witness_lands_results_in_the_stage_and_others_in_place)
 {
     (void)state;
@@ -663,6 +679,7 @@ int main(void)
         cmocka_unit_test(a_late_push_changes_nothing_on_the_server),
         cmocka_unit_test(a_second_copy_of_initial_values_is_dropped),
         cmocka_unit_test(a_copy_that_comes_while_the_first_is_coming_in_lands_nowhere),
+        cmocka_unit_test(losing_another_kind_of_message_frees_no_place_of_a_result),
         cmocka_unit_test(a_witness_lands_results_in_the_stage_and_others_in_place),
         cmocka_unit_test(results_for_busy_parameters_wait_in_the_stage),
         cmocka_unit_test(an_update_after_a_clock_without_one_needs_a_sync_first),
