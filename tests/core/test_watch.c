@@ -178,6 +178,28 @@ TEST(a_tick_that_comes_a_little_late_forgives_nothing)
     watch_fini(&watch);
 }
 
+TEST(who_was_cut_off_is_not_believed_nor_anybody_right_after_a_sleep)
+{
+    (void)state;
+    struct watch watch;
+    set_up(&watch, 0, 0);
+    watch_start(&watch, START);
+    watch_tick(&watch, START);
+    watch_heard(&watch, 4, START + TICK);
+    assert_true(watch_believes(&watch, 4, START + TICK));
+    assert_false(watch_believes(&watch, 4, START + 3 * HEARTBEAT)); /* silent itself */
+    watch_heard(&watch, 4, START + 3 * HEARTBEAT);
+    assert_false(watch_believes(&watch, 4, START + 3 * HEARTBEAT)); /* and only just back */
+    uint64_t now = START + 100 * HEARTBEAT;
+    watch_tick(&watch, now); /* slept */
+    watch_heard(&watch, 1, now);
+    assert_false(watch_believes(&watch, 1, now));
+    assert_true(watch_believes(&watch, 0, now)); /* itself, always */
+    watch_heard(&watch, 1, now + HEARTBEAT);
+    assert_true(watch_believes(&watch, 1, now + HEARTBEAT + 1));
+    watch_fini(&watch);
+}
+
 /* A host that wakes up may read what waits in its sockets before it ticks. */
 TEST(what_was_heard_after_the_sleep_is_not_forgiven_as_well)
 {
@@ -409,6 +431,7 @@ int main(void)
         cmocka_unit_test(who_was_never_heard_is_not_accused_before_the_start),
         cmocka_unit_test(a_node_that_slept_does_not_blame_the_others),
         cmocka_unit_test(a_tick_that_comes_a_little_late_forgives_nothing),
+        cmocka_unit_test(who_was_cut_off_is_not_believed_nor_anybody_right_after_a_sleep),
         cmocka_unit_test(what_was_heard_after_the_sleep_is_not_forgiven_as_well),
         cmocka_unit_test(silence_is_since_the_last_sign_and_none_before_the_first),
         cmocka_unit_test(a_wait_names_layer_ranks_and_the_longest_silence),
