@@ -154,6 +154,7 @@ static tri_status run_case(const struct claim *claim, const struct claim_case *o
                           .consistency = one->consistency,
                           .codec = {.ratio = one->codec},
                           .placement = placement_find(placement),
+                          .chunk_bytes = (uint64_t)2 << 20,
                           .iterations = thesis ? 20 : 5,
                           .seed = 1};
     return study.profile != NULL ? study_run(&study, mem, result, err) : TRI_EINPUT;

@@ -83,6 +83,10 @@ static tri_status check(const struct study *study, tri_error *err)
     if (!(study->latency_s >= 0) || !(study->message_s >= 0) || !(study->copy_bytes_s >= 0))
         return refuse(err, "latency, message cost and copy rate cannot be negative",
                       "leave them out for 0");
+    if (study->slow_nodes > study->nodes || (study->slow_nodes > 0 && !(study->slow_times > 0)))
+        return refuse(err,
+                      "there are fewer workers than are to be slow, or they are to take no time",
+                      "give a number of workers and how many times as slow they are");
     if (study->iterations == 1)
         return refuse(err, "the first iteration is not counted", "simulate at least 2");
     return TRI_OK;
@@ -101,6 +105,13 @@ static uint32_t schemes_of(const struct study_system *system)
         at += length + (at[length] == ',');
     }
     return bits;
+}
+
+static enum plan_rule rule_of(const struct study *study)
+{
+    if (study->rule == STUDY_RULE_OWN)
+        return study->system->rule_time ? PLAN_TIME : PLAN_BYTES;
+    return study->rule == STUDY_RULE_TIME ? PLAN_TIME : PLAN_BYTES;
 }
 
 static struct book book_of_study(const struct study *study)
@@ -123,12 +134,12 @@ static struct book book_of_study(const struct study *study)
         .latency_s = study->latency_s,
         .message_s = study->message_s,
         .flops_s = flops > 0 ? flops : 1e12,
-        .rule = system->rule_time ? PLAN_TIME : PLAN_BYTES,
+        .rule = rule_of(study),
         .schemes = schemes_of(system),
         .placement = system->placement != NULL  ? placement_find(system->placement)
                      : study->placement != NULL ? study->placement
                                                 : placement_find("hash"),
-        .chunk_bytes = study->chunk_bytes > 0 ? study->chunk_bytes : (uint64_t)2 << 20,
+        .chunk_bytes = study->chunk_bytes,
         .reproducible = true,
     };
 }
@@ -167,9 +178,15 @@ static tri_status set_rules(const struct study *study, struct core_rules *rules,
     return consistency_read(study->consistency, &rules->consistency, &rules->bound, err);
 }
 
+static void set_slowness(const struct study *study, double *slowness, uint32_t workers)
+{
+    for (uint32_t r = 0; r < workers; r++)
+        slowness[r] = r < study->slow_nodes ? study->slow_times : 1;
+}
+
 static tri_status run_plan(const struct study *study, const struct plan *plan,
-                           const struct timed_codec *codecs, const struct mem *mem,
-                           struct study_result *result, tri_error *err)
+                           const struct timed_codec *codecs, const double *slowness,
+                           const struct mem *mem, struct study_result *result, tri_error *err)
 {
     const struct book *book = plan->book;
     struct timed_options options = {
@@ -183,6 +200,7 @@ static tri_status run_plan(const struct study *study, const struct plan *plan,
         .flops_s = book->flops_s,
         .memory_bytes_s = study->memory_bytes_s,
         .jitter = study->jitter,
+        .slowness = study->slow_nodes > 0 ? slowness : NULL,
         .overlap = study->system->overlap,
         .fifo = !study->system->urgency,
         .barrier = !study->system->urgency,
@@ -216,24 +234,29 @@ tri_status study_run(const struct study *study, const struct mem *mem, struct st
         return refuse(err, "the profile has no default batch", "give --batch");
     const tri_scheme_ops **forced = mem_array(mem, study->profile->count, sizeof(void *));
     struct timed_codec *codecs = mem_array(mem, study->profile->count, sizeof *codecs);
+    double *slowness = mem_array(mem, book.workers, sizeof *slowness);
     struct plan *plan = NULL;
-    if (forced == NULL || codecs == NULL)
+    if (forced == NULL || codecs == NULL || slowness == NULL)
         status = fail_nomem(err, "a study");
     book.forced_for = forced;
     if (status == TRI_OK && strcmp(study->system->name, "adam") == 0)
         force_adam(study, forced);
     if (status == TRI_OK)
         status = plan_make(&book, mem, &plan, err);
-    if (status == TRI_OK && !(plan->compute_s > 0))
+    if (status == TRI_OK &&
+        (!(plan->compute_s > 0) ||
+         !(study->flops_s > 0 || study->profile->flops_s > 0 || study->profile->iteration_s > 0)))
         status = refuse(err, "the profile does not say how fast the model computes",
                         "give --flops, or a profile with a measured rate");
     if (status == TRI_OK) {
         set_codecs(study, plan, codecs);
-        status = run_plan(study, plan, codecs, mem, result, err);
+        set_slowness(study, slowness, book.workers);
+        status = run_plan(study, plan, codecs, slowness, mem, result, err);
     }
     plan_free(plan);
     mem_free(mem, forced);
     mem_free(mem, codecs);
+    mem_free(mem, slowness);
     return status;
 }
 

@@ -25,6 +25,9 @@ struct study_system {
 const struct study_system *study_system_at(size_t i); /* NULL past the end */
 const struct study_system *study_system_find(const char *name);
 
+/* By what a system that has a choice chooses. */
+enum study_rule { STUDY_RULE_OWN, STUDY_RULE_BYTES, STUDY_RULE_TIME };
+
 /* What travels of a dense update and its result. */
 struct study_codec {
     double ratio;  /* 0: as the system has it */
@@ -42,14 +45,17 @@ struct study {
     double efficiency; /* share of it that can be used; 0: all */
     bool shared;       /* in and out share it */
     double latency_s, message_s;
-    double copy_bytes_s; /* 0: copies take no time */
-    double flops_s;      /* 0: the profile's own rate */
-    double memory_bytes_s;
+    double copy_bytes_s;   /* 0: copies take no time */
+    double flops_s;        /* 0: the profile's own rate */
+    double memory_bytes_s; /* of sums and steps on servers; 0: they take no time */
     double jitter;
+    uint32_t slow_nodes; /* so many workers, the first, are slow_times as slow as the others */
+    double slow_times;
+    enum study_rule rule;
     const char *consistency; /* NULL: bsp; "ssp:5" */
     struct study_codec codec;
     const tri_placement_ops *placement; /* NULL: hash */
-    uint64_t chunk_bytes;               /* 0: 2 MiB */
+    uint64_t chunk_bytes;               /* 0: as plan_chunk_bytes() finds for the link */
     uint32_t iterations;                /* 0: 5 */
     uint64_t seed;
     bool (*stop)(void *ctx); /* as in timed.h */

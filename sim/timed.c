@@ -15,11 +15,20 @@ struct parcel {
     double bytes;  /* on the wire */
     double values; /* bytes of values in it */
     struct message message;
+    struct core_ref ref;
     struct core_op op;
     struct parcel *next; /* in the list of free ones, or of those that take no time */
 };
 
-enum timed_kind { TIMED_ARRIVES, TIMED_DELIVERED, TIMED_SENT, TIMED_DONE, TIMED_LOOP };
+enum timed_kind {
+    TIMED_ENCODED,
+    TIMED_SENT,
+    TIMED_ARRIVES,
+    TIMED_ARRIVED,
+    TIMED_DELIVERED,
+    TIMED_DONE,
+    TIMED_LOOP
+};
 
 struct timed_event {
     double time;
@@ -182,6 +191,27 @@ static void send_next(struct timed_node *node)
              parcel->to, parcel);
 }
 
+/* What packing a message takes, and unpacking it. */
+static double code_seconds(const struct timed *timed, const struct parcel *parcel)
+{
+    const struct timed_codec *codec = codec_of(timed, &parcel->message);
+    return codec != NULL ? parcel->values * codec->code_s : 0;
+}
+
+static void enqueue(struct timed_node *node, struct parcel *parcel)
+{
+    struct timed *timed = node->timed;
+    /* Messages that are all alike leave as they came. */
+    struct message order = {.kind = WIRE_PUSH};
+    if (queue_push(&node->queue, timed->options->fifo ? &order : &parcel->message, &parcel->ref,
+                   parcel, NULL) != TRI_OK) {
+        put_back(timed, parcel);
+        give_up(timed, TRI_ENOMEM, "out of memory for a message");
+        return;
+    }
+    send_next(node);
+}
+
 static void take_send(struct timed_node *node, const struct core_action *action)
 {
     struct timed *timed = node->timed;
@@ -207,17 +237,12 @@ static void take_send(struct timed_node *node, const struct core_action *action)
         schedule(timed, timed->now, TIMED_DELIVERED, parcel->to, parcel);
         return;
     }
-    if (codec != NULL && codec->code_s > 0)
-        (void)take(&node->processor_free, timed->now, parcel->values * codec->code_s);
-    /* Messages that are all alike leave as they came. */
-    struct message order = {.kind = WIRE_PUSH};
-    if (queue_push(&node->queue, timed->options->fifo ? &order : &parcel->message, &action->ref,
-                   parcel, NULL) != TRI_OK) {
-        put_back(timed, parcel);
-        give_up(timed, TRI_ENOMEM, "out of memory for a message");
-        return;
-    }
-    send_next(node);
+    parcel->ref = action->ref;
+    if (code_seconds(timed, parcel) > 0)
+        schedule(timed, take(&node->processor_free, timed->now, code_seconds(timed, parcel)),
+                 TIMED_ENCODED, parcel->from, parcel);
+    else
+        enqueue(node, parcel);
 }
 
 static struct core_out out_of(struct timed_node *node);
@@ -228,7 +253,16 @@ static void arrive(struct timed *timed, struct parcel *parcel)
     struct timed_node *node = &timed->nodes[parcel->to];
     double *link = timed->options->shared ? &node->out_free : &node->in_free;
     double end = take(link, timed->now, parcel->bytes / timed->options->bytes_s);
-    schedule(timed, end, TIMED_DELIVERED, parcel->to, parcel);
+    bool coded = code_seconds(timed, parcel) > 0;
+    schedule(timed, end, coded ? TIMED_ARRIVED : TIMED_DELIVERED, parcel->to, parcel);
+}
+
+/* All of a packed message is there. */
+static void unpack(struct timed *timed, struct parcel *parcel)
+{
+    double *processor = &timed->nodes[parcel->to].processor_free;
+    schedule(timed, take(processor, timed->now, code_seconds(timed, parcel)), TIMED_DELIVERED,
+             parcel->to, parcel);
 }
 
 static void deliver(struct timed *timed, struct parcel *parcel)
@@ -569,6 +603,12 @@ static void handle(struct timed *timed, const struct timed_event *event)
     switch (event->kind) {
     case TIMED_ARRIVES:
         arrive(timed, event->parcel);
+        break;
+    case TIMED_ENCODED:
+        enqueue(node, event->parcel);
+        break;
+    case TIMED_ARRIVED:
+        unpack(timed, event->parcel);
         break;
     case TIMED_DELIVERED:
         deliver(timed, event->parcel);
