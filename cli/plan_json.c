@@ -105,6 +105,7 @@ void plan_json(const struct plan *plan, struct buf *out)
     json_out_number(&json, "comm_s", plan->comm_s);
     json_out_number(&json, "comm_busiest_s", plan->busiest_s);
     json_out_number(&json, "compute_s", plan->compute_s);
+    json_out_number(&json, "iteration_s", plan->iteration_s);
     json_out_number(&json, "server_buffer_bytes", plan->server_buffer_bytes);
     json_out_number(&json, "worker_buffer_bytes", plan->worker_buffer_bytes);
     json_out_close(&json);

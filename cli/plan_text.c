@@ -146,6 +146,8 @@ static void why(const struct book *book, const struct plan_layer *layer, char ou
                        layer->costs[next].cost.floats_both /
                            layer->costs[layer->scheme].cost.floats_both,
                        scheme_at(next)->name);
+    else if (layer->costs[next].time_s < time_of(layer))
+        (void)snprintf(out, WHY_TEXT, "shorter iteration than %s", scheme_at(next)->name);
     else
         (void)snprintf(out, WHY_TEXT, "%.3gx faster than %s",
                        layer->costs[next].time_s / time_of(layer), scheme_at(next)->name);
@@ -231,9 +233,11 @@ static void foot_speed(const struct plan *plan, struct buf *out)
     buf_format(out, "time:     %s of communication beside %s of compute%s\n",
                units_show_time(comm, a), units_show_time(compute, b),
                plan->book->profile->estimated ? " (an estimate of the profile)" : "");
-    buf_format(out, "speed-up: %.3g if nothing overlaps, at most %.3g if all does, of %.0f\n",
-               workers * compute / (compute + comm), workers * compute / fmax(compute, comm),
-               workers);
+    buf_format(out,
+               "speed-up: %.3g if nothing overlaps, %.3g expected, at most %.3g if all does, of "
+               "%.0f\n",
+               workers * compute / (compute + comm), workers * compute / plan->iteration_s,
+               workers * compute / fmax(compute, comm), workers);
 }
 
 static void foot_placement(const struct plan *plan, struct buf *out)

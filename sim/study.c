@@ -131,6 +131,7 @@ static struct book book_of_study(const struct study *study)
         .colocated = apart ? 0 : beside,
         .batch = study->batch > 0 ? study->batch : profile->default_batch,
         .bits_s = study->bits_s * efficiency,
+        .shared = study->shared,
         .latency_s = study->latency_s,
         .message_s = study->message_s,
         .flops_s = flops > 0 ? flops : 1e12,
@@ -213,6 +214,7 @@ static tri_status run_plan(const struct study *study, const struct plan *plan,
         status = timed_run(plan, &options, mem, &result->timed, err);
     if (status != TRI_OK)
         return status;
+    result->estimate_s = plan->iteration_s;
     result->speedup = book->workers * plan->compute_s / result->timed.iteration_s;
     for (size_t i = 0; i < plan->count; i++)
         if (scheme_at(plan->layers[i].scheme)->home == TRI_HOME_WORKERS)

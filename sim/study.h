@@ -63,7 +63,8 @@ struct study {
 };
 
 struct study_result {
-    double speedup; /* samples a second, as a multiple of one node that computes only */
+    double speedup;    /* samples a second, as a multiple of one node that computes only */
+    double estimate_s; /* what the planner expected of an iteration that overlaps */
     struct timed_result timed;
     uint32_t on_workers, on_servers; /* layers with parameters, by where they live */
 };

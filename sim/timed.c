@@ -64,7 +64,6 @@ struct timed {
     struct layout *layout;
     struct rng rng;
     struct timed_node *nodes;
-    double *forward, *backward; /* [layers] seconds */
     struct timed_event *heap;
     size_t count, cap;
     uint64_t numbers, handled, messages;
@@ -411,7 +410,7 @@ static void forward(struct timed_node *node)
     if (node->waiting)
         return;
     double copy = node->layer == 0 && node->iteration > 0 ? copy_seconds(timed) : 0;
-    compute(node, copy + node->scale * timed->forward[node->layer], AT_COMPUTED);
+    compute(node, copy + node->scale * timed->plan->layers[node->layer].forward_s, AT_COMPUTED);
 }
 
 static void end_iteration(struct timed_node *node)
@@ -452,14 +451,14 @@ static void step(struct timed_node *node)
             forward(node);
         } else {
             node->layer = layers - 1;
-            compute(node, node->scale * timed->backward[node->layer], AT_BACKWARD);
+            compute(node, node->scale * timed->plan->layers[node->layer].backward_s, AT_BACKWARD);
         }
         break;
     case AT_BACKWARD: /* a layer's backward pass */
         if (timed->options->overlap)
             update(node, node->layer);
         if (node->layer-- > 0)
-            compute(node, node->scale * timed->backward[node->layer], AT_BACKWARD);
+            compute(node, node->scale * timed->plan->layers[node->layer].backward_s, AT_BACKWARD);
         else
             compute(node, copy_seconds(timed), AT_COPIED);
         break;
@@ -473,29 +472,10 @@ static void step(struct timed_node *node)
 
 /* ---- making ---- */
 
-/* A layer's compute as the profile has it; what layers without parameters take is added to the
- * one before them. */
-static void find_compute(struct timed *timed)
+static bool is_stopped(const struct timed *timed)
 {
-    const struct profile *profile = timed->plan->book->profile;
-    double shares = 0;
-    for (size_t i = 0; i < profile->count; i++)
-        shares += profile->layers[i].fwd_share + profile->layers[i].bwd_share;
-    size_t at = 0;
-    double total = 0;
-    for (size_t i = 0; i < profile->count; i++) {
-        const struct profile_layer *layer = &profile->layers[i];
-        while (at + 1 < timed->plan->count && timed->plan->layers[at + 1].profile <= layer)
-            at++;
-        timed->forward[at] += shares > 0 ? layer->fwd_share : layer->fwd_flops;
-        timed->backward[at] += shares > 0 ? layer->bwd_share : layer->bwd_flops;
-    }
-    for (size_t i = 0; i < timed->plan->count; i++)
-        total += timed->forward[i] + timed->backward[i];
-    for (size_t i = 0; i < timed->plan->count && total > 0; i++) {
-        timed->forward[i] *= timed->compute_s / total;
-        timed->backward[i] *= timed->compute_s / total;
-    }
+    const struct timed_options *options = timed->options;
+    return options->stop != NULL && options->stop(options->stop_ctx);
 }
 
 static tri_status make_nodes(struct timed *timed, tri_error *err)
@@ -512,6 +492,8 @@ static tri_status make_nodes(struct timed *timed, tri_error *err)
         node->timed = timed;
         queue_init(&node->queue, timed->mem);
         options.number = n;
+        if (is_stopped(timed))
+            return fail(err, TRI_EPEER, "stopped");
         tri_status status = node_init(&node->core, &options, timed->mem, err);
         if (status != TRI_OK)
             return status;
@@ -529,11 +511,8 @@ static tri_status make(struct timed *timed, tri_error *err)
     timed->compute_s = timed->plan->compute_s;
     timed->working = timed->layout->workers;
     timed->nodes = mem_array(mem, timed->layout->nodes, sizeof *timed->nodes);
-    timed->forward = mem_array(mem, timed->plan->count, sizeof *timed->forward);
-    timed->backward = mem_array(mem, timed->plan->count, sizeof *timed->backward);
-    if (timed->nodes == NULL || timed->forward == NULL || timed->backward == NULL)
+    if (timed->nodes == NULL)
         return fail_nomem(err, "a timed job");
-    find_compute(timed);
     return make_nodes(timed, err);
 }
 
@@ -562,8 +541,6 @@ static void unmake(struct timed *timed)
     free_parcels(timed, timed->free);
     free_parcels(timed, timed->instant);
     mem_free(timed->mem, timed->nodes);
-    mem_free(timed->mem, timed->forward);
-    mem_free(timed->mem, timed->backward);
     mem_free(timed->mem, timed->heap);
     layout_free(timed->layout);
 }
@@ -574,6 +551,8 @@ static void unmake(struct timed *timed)
 static void run_instant(struct timed *timed)
 {
     for (struct parcel *parcel; timed->status == TRI_OK && (parcel = timed->instant) != NULL;) {
+        if (timed->handled++ % 4096 == 0 && is_stopped(timed))
+            give_up(timed, TRI_EPEER, "stopped");
         timed->instant = parcel->next;
         if (timed->instant == NULL)
             timed->instant_end = NULL;
@@ -631,13 +610,11 @@ static void handle(struct timed *timed, const struct timed_event *event)
 
 static void run(struct timed *timed)
 {
-    const struct timed_options *options = timed->options;
     start(timed);
     while (timed->status == TRI_OK && timed->count > 0) {
         struct timed_event event = next_event(timed);
         timed->now = event.time;
-        if (timed->handled++ % 4096 == 0 && options->stop != NULL &&
-            options->stop(options->stop_ctx))
+        if (timed->handled++ % 4096 == 0 && is_stopped(timed))
             give_up(timed, TRI_EPEER, "stopped");
         handle(timed, &event);
     }

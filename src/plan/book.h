@@ -17,7 +17,8 @@ extern "C" {
 /* How the scheme of a layer is chosen. */
 enum plan_rule {
     PLAN_BYTES, /* Poseidon's Algorithm 1: ps or sfb, whichever moves fewer floats */
-    PLAN_TIME   /* the least of latency + transfer + extra work + messages */
+    PLAN_TIME   /* the shortest iteration, by latency + transfer + extra work + messages of the
+                   layers and what of it hides behind compute */
 };
 
 /* Node n < workers runs worker n. Servers 0 .. colocated-1 run on the worker
@@ -31,6 +32,7 @@ struct book {
     const uint32_t *home;
     uint64_t batch; /* samples per worker */
     double bits_s;  /* link rate of a node, each way */
+    bool shared;    /* both ways together */
     double latency_s;
     double message_s; /* handling one message, beside its bytes */
     double flops_s;   /* sustained rate of products on one node */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan/place.h"
+#include "plan/timeline.h"
 #include "plan/traffic.h"
 
 uint64_t plan_chunk_bytes(double bits_s, double latency_s)
@@ -60,9 +61,9 @@ struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *c
         return price;
     tri_scheme_cost *cost = &price.cost;
     ops->cost(layer, cluster, cost);
-    /* Links are full duplex: the busier direction counts. */
-    price.time_s = cost->rounds * book->latency_s +
-                   8 * fmax(cost->send_bytes, cost->recv_bytes) / book->bits_s +
+    double bytes = book->shared ? cost->send_bytes + cost->recv_bytes
+                                : fmax(cost->send_bytes, cost->recv_bytes);
+    price.time_s = cost->rounds * book->latency_s + 8 * bytes / book->bits_s +
                    cost->extra_flops / book->flops_s + cost->messages * book->message_s;
     return price;
 }
@@ -74,32 +75,45 @@ static bool allowed(const struct book *book, size_t scheme)
     return (book->schemes >> scheme & 1) != 0;
 }
 
+/* What a choice goes by: seconds of the link plus so many times those of the device. */
+struct taste {
+    double device;
+    bool bytes; /* Poseidon's Algorithm 1 instead: floats, of the schemes that it knows */
+};
+
+static const struct taste by_time = {.device = 1}, by_bytes = {.bytes = true};
+
 /* Fewer floats win; among equals the later, as Algorithm 1 takes sfb when it is
- * no worse than ps. */
-static bool fewer_floats(const struct plan_cost *cost, const struct plan_cost *best)
+ * no worse than ps. Times that are equal on paper may differ in the last bits; then the
+ * earlier stays. */
+static bool better(const struct book *book, struct taste taste, const struct plan_cost *cost,
+                   const struct plan_cost *best)
 {
-    return cost->cost.floats_both <= best->cost.floats_both;
+    if (taste.bytes)
+        return cost->cost.floats_both <= best->cost.floats_both;
+    double weight = (taste.device - 1) / book->flops_s;
+    double time = cost->time_s + weight * cost->cost.extra_flops;
+    return time < (best->time_s + weight * best->cost.extra_flops) * (1 - 1e-12);
 }
 
-/* Schemes that are equal on paper may differ in the last bits; then the earlier stays. */
-static bool faster(const struct plan_cost *cost, const struct plan_cost *best)
+static size_t choose(const struct book *book, struct taste taste,
+                     const struct plan_cost costs[SCHEME_MAX])
 {
-    return cost->time_s < best->time_s * (1 - 1e-12);
+    size_t best = SCHEME_MAX;
+    for (size_t i = 0; scheme_at(i) != NULL; i++) {
+        if (!allowed(book, i) || costs[i].refused != NULL ||
+            (taste.bytes && !scheme_at(i)->by_bytes))
+            continue;
+        if (best == SCHEME_MAX || better(book, taste, &costs[i], &costs[best]))
+            best = i;
+    }
+    return best;
 }
 
 size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX])
 {
-    bool by_bytes = book->rule == PLAN_BYTES && book->forced == NULL;
-    bool (*better)(const struct plan_cost *, const struct plan_cost *) =
-        by_bytes ? fewer_floats : faster;
-    size_t best = SCHEME_MAX;
-    for (size_t i = 0; scheme_at(i) != NULL; i++) {
-        if (!allowed(book, i) || costs[i].refused != NULL || (by_bytes && !scheme_at(i)->by_bytes))
-            continue;
-        if (best == SCHEME_MAX || better(&costs[i], &costs[best]))
-            best = i;
-    }
-    return best;
+    bool bytes = book->rule == PLAN_BYTES && book->forced == NULL;
+    return choose(book, bytes ? by_bytes : by_time, costs);
 }
 
 /* The book with another number of workers and all that goes with it. */
@@ -130,6 +144,8 @@ static size_t choice_at(const struct plan *plan, const struct plan_layer *layer,
 uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,
                      size_t *scheme)
 {
+    if (choice_at(plan, layer, plan->book->workers) != layer->scheme)
+        return 0;
     for (uint32_t p = plan->book->workers + 1; p <= most; p++) {
         size_t other = choice_at(plan, layer, p);
         if (other != layer->scheme && other != SCHEME_MAX) {
@@ -142,6 +158,8 @@ uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, ui
 
 uint32_t plan_came(const struct plan *plan, const struct plan_layer *layer, size_t *scheme)
 {
+    if (choice_at(plan, layer, plan->book->workers) != layer->scheme)
+        return 0;
     for (uint32_t p = plan->book->workers - 1; p >= 2; p--) {
         size_t other = choice_at(plan, layer, p);
         if (other != layer->scheme && other != SCHEME_MAX) {
@@ -203,33 +221,47 @@ static tri_status fail_too_many(const struct plan *plan, tri_error *err)
     return TRI_EINPUT;
 }
 
-static tri_status plan_one(struct plan *plan, struct plan_layer *layer, tri_error *err)
+/* The book with what was asked for this layer alone. */
+static struct book book_for(const struct plan *plan, const struct plan_layer *layer)
+{
+    struct book own = *plan->book;
+    size_t number = (size_t)(layer->profile - own.profile->layers);
+    if (own.forced_for != NULL && own.forced_for[number] != NULL)
+        own.forced = own.forced_for[number];
+    return own;
+}
+
+static void price(struct plan *plan, struct plan_layer *layer)
 {
     const struct book *book = plan->book;
     layer->shape = shape_of(book, layer->profile);
-    uint64_t pieces = place_pieces(book, layer->profile, (uint64_t)plan->cluster.chunk_bytes);
-    layer->shape.pieces = (double)pieces;
+    layer->cut = place_pieces(book, layer->profile, (uint64_t)plan->cluster.chunk_bytes);
+    layer->shape.pieces = (double)layer->cut;
     for (size_t i = 0; scheme_at(i) != NULL; i++)
         layer->costs[i] = plan_price(book, &plan->cluster, &layer->shape, i);
-    struct book own = *book; /* with what was asked for this layer alone */
-    size_t number = (size_t)(layer->profile - book->profile->layers);
-    if (book->forced_for != NULL && book->forced_for[number] != NULL)
-        own.forced = book->forced_for[number];
-    layer->scheme = plan_choose(&own, layer->costs);
+}
+
+static tri_status pick(struct plan *plan, struct plan_layer *layer, struct taste taste,
+                       tri_error *err)
+{
+    struct book own = book_for(plan, layer);
+    layer->scheme = choose(&own, own.forced != NULL ? by_time : taste, layer->costs);
     if (layer->scheme == SCHEME_MAX)
         return fail_no_scheme(&own, layer, err);
     tri_scheme_home home = scheme_at(layer->scheme)->home;
-    layer->pieces = home == TRI_HOME_PIECES ? pieces : home == TRI_HOME_WHOLE ? 1 : 0;
+    layer->pieces = home == TRI_HOME_PIECES ? layer->cut : home == TRI_HOME_WHOLE ? 1 : 0;
     plan->pieces += layer->pieces;
-    if (plan->pieces > PLAN_MAX_PIECES)
-        return fail_too_many(plan, err);
+    return plan->pieces > PLAN_MAX_PIECES ? fail_too_many(plan, err) : TRI_OK;
+}
+
+static void add_up(struct plan *plan, const struct plan_layer *layer)
+{
     const struct plan_cost *chosen = &layer->costs[layer->scheme];
     plan->send_bytes += chosen->cost.send_bytes;
     plan->recv_bytes += chosen->cost.recv_bytes;
     plan->comm_s += chosen->time_s;
     plan->even_bytes += fmax(chosen->cost.send_bytes, chosen->cost.recv_bytes);
     plan->worker_buffer_bytes += chosen->cost.worker_buffer_bytes;
-    return TRI_OK;
 }
 
 static double compute_s(const struct book *book)
@@ -284,7 +316,8 @@ static tri_status check_memory(const struct plan *plan, tri_error *err)
     return TRI_EINPUT;
 }
 
-static tri_status fill(struct plan *plan, tri_error *err)
+/* Prices, which hold for every way to choose. */
+static void begin(struct plan *plan)
 {
     const struct book *book = plan->book;
     for (size_t i = 0; i < book->profile->count; i++) {
@@ -292,14 +325,67 @@ static tri_status fill(struct plan *plan, tri_error *err)
             continue;
         struct plan_layer *layer = &plan->layers[plan->count++];
         layer->profile = &book->profile->layers[i];
-        tri_status status = plan_one(plan, layer, err);
-        if (status != TRI_OK)
-            return status;
+        price(plan, layer);
     }
     plan->compute_s = compute_s(book);
+    timeline_compute(plan);
+}
+
+/* Chooses for every layer, places the pieces and estimates the iteration. */
+static tri_status settle(struct plan *plan, struct taste taste, tri_error *err)
+{
+    plan->send_bytes = plan->recv_bytes = plan->comm_s = plan->even_bytes = 0;
+    plan->worker_buffer_bytes = plan->server_buffer_bytes = 0;
+    plan->busiest_send_bytes = plan->busiest_recv_bytes = 0;
+    plan->pieces = 0;
+    memset(plan->server_bytes, 0, plan->book->servers * sizeof *plan->server_bytes);
+    for (size_t i = 0; i < plan->count; i++) {
+        tri_status status = pick(plan, &plan->layers[i], taste, err);
+        if (status != TRI_OK)
+            return status;
+        add_up(plan, &plan->layers[i]);
+    }
+    mem_free(plan->mem, plan->piece);
+    plan->piece = NULL;
     tri_status status = place(plan, err);
     if (status == TRI_OK)
         status = traffic(plan, err);
+    return status == TRI_OK ? timeline(plan, err) : status;
+}
+
+/* By rule time. A layer's price alone does not say what is hidden behind compute, nor what
+ * multiplying factors takes from it: of several ways to weigh the two, the one whose iteration is
+ * the shortest. Fewest bytes comes first and is left only for a gain that the estimate can be
+ * trusted with, on this link and on a slower one. */
+static tri_status settle_by_time(struct plan *plan, tri_error *err)
+{
+    static const struct taste tastes[] = {
+        {.bytes = true}, {.device = 1}, {.device = 0}, {.device = 1e3}};
+    struct taste best = by_time;
+    double least = INFINITY, least_slow = INFINITY;
+    if (isnan(plan->compute_s) || plan->book->forced != NULL || plan->book->workers == 1)
+        return settle(plan, by_time, err);
+    for (size_t i = 0; i < sizeof tastes / sizeof tastes[0]; i++) {
+        tri_error ignored = {0};
+        double trust = best.bytes ? 0.97 : 1;
+        tri_status status = settle(plan, tastes[i], &ignored);
+        if (status == TRI_ENOMEM)
+            return fail_nomem(err, "a plan");
+        if (status != TRI_OK || plan->iteration_s >= least * trust ||
+            plan->iteration_slow_s >= least_slow * trust)
+            continue;
+        best = tastes[i];
+        least = plan->iteration_s;
+        least_slow = plan->iteration_slow_s;
+    }
+    return settle(plan, best, err);
+}
+
+static tri_status fill(struct plan *plan, tri_error *err)
+{
+    begin(plan);
+    tri_status status =
+        plan->book->rule == PLAN_TIME ? settle_by_time(plan, err) : settle(plan, by_bytes, err);
     return status == TRI_OK ? check_memory(plan, err) : status;
 }
 

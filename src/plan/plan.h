@@ -30,9 +30,11 @@ struct plan_piece {
 struct plan_layer {
     const struct profile_layer *profile;
     tri_scheme_layer shape;
-    size_t scheme;      /* index of the chosen one, for scheme_at() and costs */
-    uint64_t pieces;    /* on servers; 0 when it lives on the workers */
-    size_t first_piece; /* in the plan's list */
+    size_t scheme;                /* index of the chosen one, for scheme_at() and costs */
+    uint64_t cut;                 /* pieces that the placement would make of it */
+    uint64_t pieces;              /* on servers; 0 when it lives on the workers */
+    size_t first_piece;           /* in the plan's list */
+    double forward_s, backward_s; /* of the plan's compute_s */
     struct plan_cost costs[SCHEME_MAX];
 };
 
@@ -50,6 +52,9 @@ struct plan {
     double busiest_s;        /* comm_s, with its transfers in place of the even ones */
     uint32_t busiest_server; /* that runs there; PLAN_NO_SERVER if none does */
     double compute_s;        /* of one iteration on one worker; NaN when the profile cannot tell */
+    /* an estimate of an iteration in which updates leave as they are computed, and of one whose
+       link is a quarter slower than the book says; NaN as compute_s */
+    double iteration_s, iteration_slow_s;
     double server_buffer_bytes; /* the fullest server */
     double worker_buffer_bytes;
     /* what the placement did */
@@ -82,9 +87,10 @@ struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *c
 /* The scheme that the book's rule picks; SCHEME_MAX when none of those allowed fits. */
 size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX]);
 
-/* The first number of workers above the book's at which this layer would leave
- * its scheme, servers growing along if the book says so; 0, and *scheme is left
- * alone, if it does not up to `most`. *scheme is what it would change to. */
+/* By the layer's own price: both of these are 0 for a layer whose scheme was chosen for the sake of
+ * the whole iteration instead. The first number of workers above the book's at which this layer
+ * would leave its scheme, servers growing along if the book says so; 0, and *scheme is left alone,
+ * if it does not up to `most`. *scheme is what it would change to. */
 uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,
                      size_t *scheme);
 

@@ -7,11 +7,6 @@
 
 #include <math.h>
 
-/* What one worker sends up for a layer that lives on servers, and gets back. */
-struct flow {
-    double up, down;
-};
-
 /* The sums that every node's traffic follows from. */
 struct sums {
     double *up, *down;               /* [servers] of one worker's pushes and results */
@@ -30,7 +25,7 @@ uint32_t plan_node(const struct book *book, uint32_t s)
     return book->home != NULL ? book->home[s] : s;
 }
 
-static struct flow flow_of(const struct plan *plan, const struct plan_layer *layer)
+struct flow traffic_flow(const struct plan *plan, const struct plan_layer *layer)
 {
     const tri_scheme_layer *shape = &layer->shape;
     double bytes = 4 * scheme_params(shape);
@@ -56,7 +51,7 @@ static void add_layer(const struct plan *plan, const struct plan_layer *layer, s
         sums->worker_recv += cost->recv_bytes;
         return;
     }
-    struct flow flow = flow_of(plan, layer);
+    struct flow flow = traffic_flow(plan, layer);
     const struct plan_piece *piece = &plan->piece[layer->first_piece];
     for (uint64_t i = 0; i < layer->pieces; i++) {
         double floats = (double)piece[i].floats, all = (double)layer->profile->params;
