@@ -29,15 +29,18 @@ struct chart_series {
     const double *y;  /* count values; bars: the nth is of groups[n] */
     size_t count;     /* may be 0 */
     size_t style;     /* n: looks like the nth series, counted from 1; 0: like none before it */
-    bool dashed;      /* bars: pale, with a dashed outline */
-    bool points_only; /* hollow markers and no line, e.g. for numbers printed in a paper; among
-                         bars they stand on the bar of the series that style names, or in the
-                         middle of the group, and take no room of their own */
+    size_t marker;    /* n: the nth other marker for its style; 0: the style's own */
+    size_t dash;      /* n: the nth kind of dashes, and paler as a bar; 0: none */
+    bool neutral;     /* in the colour of texts, with a round marker */
+    bool points_only; /* hollow markers and no line, e.g. for numbers printed in a paper */
+    size_t on;        /* points_only among bars: they stand on the bar of the nth series, counted
+                         from 1; 0: in the middle of the group. They take no room of their own. */
 };
 
 /* All is borrowed. Texts are UTF-8; what would break the XML or the reader's view (controls,
- * bytes that are not UTF-8) shows as '?'. Texts too long for their place are cut with an
- * ellipsis; the whole text stays as the tooltip of a series and as the picture's title.
+ * bytes that are not UTF-8) shows as '?'. A subtitle takes up to four
+ * lines, broken at spaces. Texts too long for their place are cut with an ellipsis; the whole text
+ * stays as the tooltip of a series and as the picture's title.
  *
  * A point is left out, and the line has a gap there, where x or y is NaN or infinite or where
  * x is not positive on a logarithmic axis. Axes go from round number to round number around
@@ -47,12 +50,15 @@ struct chart {
     enum chart_kind kind;
     const char *title, *subtitle;  /* either may be NULL */
     const char *x_label, *y_label; /* with units: "bandwidth (Gbit/s)"; may be NULL */
-    bool x_log2;                   /* lines: ticks at 1, 2, 4, 8 ... */
-    bool y_from_zero;              /* zero is on the y axis; with bars it always is */
-    const char *const *groups;     /* bars: names along the x axis; lines: not looked at */
+    const double *x_ticks;     /* lines: where ticks shall stand, ascending; looked at only if */
+    size_t x_tick_count;       /* all are whole numbers, and where there is room. 0: choose */
+    bool x_log2;               /* lines: ticks at 1, 2, 4, 8 ... */
+    bool y_from_zero;          /* zero is on the y axis; with bars it always is */
+    const char *const *groups; /* bars: names along the x axis; lines: not looked at */
     size_t group_count;
     const struct chart_series *series;
     size_t series_count;
+    bool values;     /* bars: the number stands above each that has room for it */
     double diagonal; /* lines: draw y = x in grey, called "linear", up to this x; 0: do not */
 };
 

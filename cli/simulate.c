@@ -102,12 +102,13 @@ static tri_status check_plot(const char *path, const struct mem *mem, tri_error 
 }
 
 /* The temporary file of file_write() has a name that says nothing to the user. */
-static tri_status write_plot(const char *path, const struct sweep *sweep, const struct mem *mem,
-                             tri_error *err)
+static tri_status write_plot(const struct simulate_settings *settings, const struct sweep *sweep,
+                             const struct mem *mem, tri_error *err)
 {
+    const char *path = settings->plot;
     struct buf svg;
     buf_init(&svg, mem);
-    tri_status status = sweep_plot(sweep, mem, &svg, err);
+    tri_status status = sweep_plot(sweep, (enum sweep_picture)settings->plot_of, mem, &svg, err);
     if (status == TRI_OK) {
         tri_error why = {0};
         status = file_write(path, buf_string(&svg), svg.len, &why);
@@ -120,21 +121,25 @@ static tri_status write_plot(const char *path, const struct sweep *sweep, const 
 
 /* ---- running ---- */
 
+/* What failed where, and what the user can do about it with the options of this command. */
+static void explain(const struct study *study, const struct sweep_variant *variant, tri_error *err)
+{
+    char rate[UNITS_TEXT];
+    fail_where(err, "system %s, %u node%s, %s", variant->name, (unsigned)study->nodes,
+               study->nodes == 1 ? "" : "s", units_show_rate(study->bits_s, rate));
+    if (strcmp(variant->consistency, "bsp") != 0 && strcmp(study->system->schemes, "ps") != 0)
+        fail_next(err, "take systems that have servers for all layers: --system ps,wfbp");
+}
+
 static tri_status run_one(struct sweep *sweep, const struct mem *mem, tri_error *err)
 {
-    size_t row = sweep->done / sweep->system_count;
-    struct study study = sweep->study;
-    study.system = sweep->systems[sweep->done % sweep->system_count];
-    study.nodes = sweep->nodes[row / sweep->rate_count];
-    study.bits_s = sweep->rates[row % sweep->rate_count];
+    struct study study = sweep_study(sweep, sweep->done);
     study.stop = is_interrupted;
     tri_status status = study_run(&study, mem, &sweep->results[sweep->done], err);
-    char rate[UNITS_TEXT];
-    if (status == TRI_OK)
+    if (status == TRI_EINPUT)
+        explain(&study, sweep_variant(sweep, sweep->done), err);
+    else if (status == TRI_OK)
         sweep->done++;
-    else if (status == TRI_EINPUT)
-        fail_where(err, "system %s, %u node%s, %s", study.system->name, (unsigned)study.nodes,
-                   study.nodes == 1 ? "" : "s", units_show_rate(study.bits_s, rate));
     return status;
 }
 
@@ -168,7 +173,9 @@ static tri_status run_sweep(const struct simulate_settings *settings, struct swe
     else if (show && sweep->done > 0)
         sweep_text(sweep, mem, out);
     if (status == TRI_OK && settings->plot != NULL)
-        status = write_plot(settings->plot, sweep, mem, err);
+        status = write_plot(settings, sweep, mem, err);
+    if (status == TRI_OK && settings->plot != NULL && !settings->json)
+        buf_format(out, "\nplot written to %s\n", settings->plot);
     watch->cli->keep = show;
     for (size_t i = 0; i < sweep->done; i++)
         study_free(&sweep->results[i], mem);
@@ -183,6 +190,8 @@ static tri_status simulate_model(const struct simulate_settings *settings, struc
     tri_status status = TRI_OK;
     if (settings->plot != NULL)
         status = check_plot(settings->plot, cli->mem, err);
+    if (status == TRI_OK)
+        simulate_warn(settings->plot, cli->err);
     struct profile *profile = NULL;
     struct sweep sweep;
     if (status == TRI_OK)
@@ -195,30 +204,12 @@ static tri_status simulate_model(const struct simulate_settings *settings, struc
     return status;
 }
 
-static tri_status check_model(const struct simulate_settings *settings, tri_error *err)
-{
-    if (settings->claims && (settings->model != NULL || settings->plot != NULL)) {
-        fail(err, TRI_EINPUT, "options '--claims' and '--%s' cannot stand together",
-             settings->model != NULL ? "model" : "plot");
-        fail_why(err, "the papers' claims come with models and settings of their own");
-        fail_next(err, "leave out one of the two");
-        return TRI_EINPUT;
-    }
-    if (!settings->claims && settings->model == NULL) {
-        fail(err, TRI_EINPUT, "option '--model' is missing");
-        fail_why(err, "a name that trident models lists, or a layer profile in JSON");
-        fail_next(err, "add --model NAME|FILE");
-        return TRI_EINPUT;
-    }
-    return TRI_OK;
-}
-
 static tri_status simulate_run(struct cli *cli, const void *settings_,
                                const struct arguments *arguments, struct buf *out, tri_error *err)
 {
     (void)arguments;
     const struct simulate_settings *settings = settings_;
-    tri_status status = check_model(settings, err);
+    tri_status status = simulate_check(settings, err);
     if (status != TRI_OK)
         return status;
     struct watch watch;
@@ -237,168 +228,6 @@ static tri_status simulate_run(struct cli *cli, const void *settings_,
 }
 
 /* ---- the command ---- */
-
-static const char *const colocations[] = {"yes", "no", NULL};
-static const char *const duplexes[] = {"full", "shared", NULL};
-
-#define FIELD(name) .offset = offsetof(struct simulate_settings, name)
-
-static const struct option_row simulate_options[] = {
-    {.name = "model",
-     .value = "NAME|FILE",
-     .type = OPTION_TEXT,
-     FIELD(model),
-     .help = "a name that trident models lists, or a layer profile in JSON (required, unless "
-             "--claims is given)"},
-    {.name = "nodes",
-     .value = "LIST",
-     .fallback = "1,2,4,8,16,32",
-     .type = OPTION_TEXT,
-     FIELD(nodes),
-     .help = "numbers of workers: 1,2,4 or 1-8"},
-    {.name = "bandwidth",
-     .value = "R,...",
-     .fallback = "10Gbit",
-     .type = OPTION_TEXT,
-     FIELD(bandwidth),
-     .help = "rate of a node's link, or several"},
-    {.name = "system",
-     .value = "LIST",
-     .fallback = "ps,wfbp,poseidon,trident",
-     .type = OPTION_TEXT,
-     FIELD(system),
-     .help = "how the workers synchronise: all, or among single, ps, wfbp, poseidon, adam, "
-             "tensor-ps, onebit, trident"},
-    {.name = "servers",
-     .value = "Q",
-     .otherwise = "as many as workers",
-     .type = OPTION_COUNT,
-     .min = 1,
-     .max = BOOK_MAX_NODES,
-     FIELD(servers),
-     .help = "number of parameter servers"},
-    {.name = "colocate",
-     .value = "yes|no",
-     .fallback = "yes",
-     .type = OPTION_CHOICE,
-     .choices = colocations,
-     FIELD(colocate),
-     .help = "servers on the workers' nodes, or on nodes of their own"},
-    {.name = "batch",
-     .value = "K",
-     .otherwise = "the profile's",
-     .type = OPTION_COUNT,
-     .min = 1,
-     .max = 16777216,
-     FIELD(batch),
-     .help = "samples per worker and iteration"},
-    {.name = "duplex",
-     .value = "full|shared",
-     .fallback = "full",
-     .type = OPTION_CHOICE,
-     .choices = duplexes,
-     FIELD(duplex),
-     .help = "the rate holds each way, or for both ways together"},
-    {.name = "efficiency",
-     .value = "X",
-     .fallback = "1",
-     .type = OPTION_TEXT,
-     FIELD(efficiency),
-     .help = "share of the rate that is usable, above 0, at most 1"},
-    {.name = "latency",
-     .value = "T",
-     .fallback = "50us",
-     .type = OPTION_TIME,
-     .max = 60,
-     FIELD(latency),
-     .help = "one way, between two nodes"},
-    {.name = "message-cost",
-     .value = "T",
-     .fallback = "5us",
-     .type = OPTION_TIME,
-     .max = 60,
-     FIELD(message_cost),
-     .help = "time a node spends on a message beside moving its bytes"},
-    {.name = "copy-rate",
-     .value = "R",
-     .otherwise = "copies take no time",
-     .type = OPTION_RATE,
-     .min = 1e3,
-     .max = 1e15,
-     FIELD(copy_rate),
-     .help = "at which ps and tensor-ps copy all parameters in and out, such as 6GB/s"},
-    {.name = "flops",
-     .value = "F",
-     .otherwise = "the profile's",
-     .type = OPTION_FLOPS,
-     .min = PROFILE_MIN_FLOPS_S,
-     .max = PROFILE_MAX_FLOPS_S,
-     FIELD(flops),
-     .help = "sustained rate of matrix products on a node"},
-    {.name = "jitter",
-     .value = "X",
-     .fallback = "0",
-     .type = OPTION_TEXT,
-     FIELD(jitter),
-     .help = "share by which compute times vary, up and down, below 1"},
-    {.name = "consistency",
-     .value = "C",
-     .fallback = "bsp",
-     .type = OPTION_TEXT,
-     FIELD(consistency),
-     .help = "how far workers may drift apart: bsp, ssp:N or asp"},
-    {.name = "codec",
-     .value = "C",
-     .fallback = "none",
-     .type = OPTION_TEXT,
-     FIELD(codec),
-     .help = "what dense updates and results become: none, topk:SHARE (2 x SHARE of the bytes) "
-             "or onebit (1/32)"},
-    {.name = "placement",
-     .value = "P",
-     .fallback = "hash",
-     .type = OPTION_TEXT,
-     FIELD(placement),
-     .help = "how parameters are dealt out to the servers"},
-    {.name = "chunk",
-     .value = "SIZE",
-     .fallback = "2MiB",
-     .type = OPTION_SIZE,
-     .min = 1024,
-     .max = 1 << 30,
-     FIELD(chunk),
-     .help = "the most that one message carries"},
-    {.name = "iterations",
-     .value = "N",
-     .fallback = "5",
-     .type = OPTION_COUNT,
-     .min = 2,
-     .max = 100000,
-     FIELD(iterations),
-     .help = "how many are simulated; the first is not counted"},
-    {.name = "seed",
-     .value = "S",
-     .fallback = "1",
-     .type = OPTION_COUNT,
-     .max = 9007199254740991.0, /* what JSON readers keep apart */
-     FIELD(seed),
-     .help = "of the jitter"},
-    {.name = "plot",
-     .value = "FILE.svg",
-     .type = OPTION_TEXT,
-     FIELD(plot),
-     .help = "also draw the speed-ups there, over nodes, or over bandwidths for one number of "
-             "nodes"},
-    {.name = "claims",
-     .type = OPTION_FLAG,
-     FIELD(claims),
-     .help = "the papers' numbers beside ours, instead of a model of yours"},
-    {.name = "json",
-     .type = OPTION_FLAG,
-     FIELD(json),
-     .help = "one JSON document instead of tables"},
-    {.name = NULL},
-};
 
 extern const struct command command_simulate;
 const struct command command_simulate = {
@@ -420,6 +249,9 @@ const struct command command_simulate = {
         "on servers; onebit sends FC layers as one bit a value. These send first in, first out "
         "and wait for all layers. trident takes what needs the least time for each layer, sends "
         "the most urgent first and waits layer by layer.\n\n"
+        "Lists are separated by commas. Every system is run with every rule, placement, "
+        "consistency and codec that is listed; parts behind a + replace the lists for this "
+        "system.\n\n"
         "Ctrl-C prints what is finished and exits with 130. Sizes are written 2MB or 64KiB, rates "
         "10Gbit or 1.25GB/s, times 50us, flops 100G or 6T. In names '-' and '_' are the same.",
     .examples = "trident simulate --model vgg19\n"
@@ -428,5 +260,7 @@ const struct command command_simulate = {
                 "trident simulate --model googlenet --nodes 16 --bandwidth 2Gbit,5Gbit,10Gbit "
                 "--plot speed.svg\n"
                 "trident simulate --model ./mine.json --flops 4T --system wfbp --jitter 0.1 "
-                "--consistency ssp:3",
+                "--consistency bsp,ssp:3\n"
+                "trident simulate --model resnet152 --nodes 4 --bandwidth 1Gbit --system "
+                "ps,wfbp,wfbp+topk:0.01",
 };

@@ -1,67 +1,21 @@
 /* From the options of trident simulate to a sweep. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/names.h"
 #include "base/units.h"
 #include "cli/simulate.h"
-#include "mod/consistency.h"
-
-enum { PART_TEXT = 64 };
+#include "cli/simulate_list.h"
 
 /* The least and the most that a link may carry, as for trident plan. */
 static const double min_rate = 1e3, max_rate = 1e15;
 
-static tri_status refuse(const char *option, const char *text, const char *next, tri_error *err)
-{
-    fail(err, TRI_EINPUT, "option '--%s' cannot be '%.60s'", option, text);
-    fail_next(err, "%s", next);
-    return TRI_EINPUT;
-}
-
-static tri_status unknown(const char *option, const char *typed, names_candidate *candidate,
-                          tri_error *err)
-{
-    char next[NAMES_TEXT];
-    names_advise(typed, candidate, NULL, next);
-    fail(err, TRI_EINPUT, "option '--%s' does not know '%.60s'", option, typed);
-    fail_next(err, "%s", next);
-    return TRI_EINPUT;
-}
+/* How many iterations a mean needs: few where all are alike. */
+enum { ITERATIONS_STEADY = 5, ITERATIONS_VARYING = 20 };
 
 /* ---- lists ---- */
-
-struct list {
-    const char *option, *next; /* for the refusal */
-    tri_status (*add)(struct sweep *sweep, const char *part, const struct list *list,
-                      tri_error *err);
-};
-
-/* Hands the parts of "a,b,c" to the list's add(), one by one. */
-static tri_status each_part(const char *text, const struct list *list, struct sweep *sweep,
-                            tri_error *err)
-{
-    for (const char *at = text;; at++) {
-        char part[PART_TEXT];
-        size_t len = strcspn(at, ",");
-        if (len == 0 || len >= sizeof part)
-            return refuse(list->option, text, list->next, err);
-        memcpy(part, at, len);
-        part[len] = '\0';
-        tri_status status = list->add(sweep, part, list, err);
-        at += len;
-        if (status != TRI_OK || *at == '\0')
-            return status;
-    }
-}
-
-static tri_status too_many(const struct list *list, size_t most, tri_error *err)
-{
-    fail(err, TRI_EINPUT, "option '--%s' lists more than %zu values", list->option, most);
-    fail_next(err, "list fewer, and run the command again for the others");
-    return TRI_EINPUT;
-}
 
 /* Keeps the list ascending and free of doubles. */
 static tri_status add_count(struct sweep *sweep, uint32_t count, const struct list *list,
@@ -73,7 +27,7 @@ static tri_status add_count(struct sweep *sweep, uint32_t count, const struct li
     if (at < sweep->node_count && sweep->nodes[at] == count)
         return TRI_OK;
     if (sweep->node_count == SWEEP_NODES)
-        return too_many(list, SWEEP_NODES, err);
+        return list_too_many(list, SWEEP_NODES, err);
     memmove(sweep->nodes + at + 1, sweep->nodes + at,
             (sweep->node_count++ - at) * sizeof *sweep->nodes);
     sweep->nodes[at] = count;
@@ -81,75 +35,39 @@ static tri_status add_count(struct sweep *sweep, uint32_t count, const struct li
 }
 
 /* "8" or "1-8". */
-static tri_status add_nodes(struct sweep *sweep, const char *part, const struct list *list,
-                            tri_error *err)
+static tri_status add_nodes(void *into, const char *part, const struct list *list, tri_error *err)
 {
-    char low[PART_TEXT];
+    struct sweep *sweep = into;
+    char low[LIST_PART];
     uint64_t first = 0, last = 0;
     size_t len = strcspn(part, "-");
     (void)snprintf(low, sizeof low, "%.*s", (int)len, part);
     if (!units_count(low, &first) || !units_count(part[len] == '-' ? part + len + 1 : low, &last) ||
         first < 1 || last < first || last > BOOK_MAX_NODES)
-        return refuse(list->option, part, list->next, err);
+        return list_refuse(list->option, part, list->next, err);
     tri_status status = TRI_OK;
     for (uint64_t count = first; count <= last && status == TRI_OK; count++)
         status = add_count(sweep, (uint32_t)count, list, err);
     return status;
 }
 
-static tri_status add_rate(struct sweep *sweep, const char *part, const struct list *list,
-                           tri_error *err)
+static tri_status add_rate(void *into, const char *part, const struct list *list, tri_error *err)
 {
+    struct sweep *sweep = into;
     double rate = 0;
     size_t at = 0;
     if (!units_rate(part, &rate) || rate < min_rate || rate > max_rate)
-        return refuse(list->option, part, list->next, err);
+        return list_refuse(list->option, part, list->next, err);
     while (at < sweep->rate_count && sweep->rates[at] < rate)
         at++;
     if (at < sweep->rate_count && sweep->rates[at] == rate)
         return TRI_OK;
     if (sweep->rate_count == SWEEP_RATES)
-        return too_many(list, SWEEP_RATES, err);
+        return list_too_many(list, SWEEP_RATES, err);
     memmove(sweep->rates + at + 1, sweep->rates + at,
             (sweep->rate_count++ - at) * sizeof *sweep->rates);
     sweep->rates[at] = rate;
     return TRI_OK;
-}
-
-static const char *system_or_all(const void *ctx, size_t i)
-{
-    (void)ctx;
-    if (i == 0)
-        return "all";
-    return study_system_at(i - 1) != NULL ? study_system_at(i - 1)->name : NULL;
-}
-
-/* In the order in which they were named: the columns of the table. */
-static tri_status add_one_system(struct sweep *sweep, const struct study_system *system,
-                                 const struct list *list, tri_error *err)
-{
-    for (size_t i = 0; i < sweep->system_count; i++)
-        if (sweep->systems[i] == system)
-            return TRI_OK;
-    if (sweep->system_count == SWEEP_SYSTEMS)
-        return too_many(list, SWEEP_SYSTEMS, err);
-    sweep->systems[sweep->system_count++] = system;
-    return TRI_OK;
-}
-
-static tri_status add_system(struct sweep *sweep, const char *part, const struct list *list,
-                             tri_error *err)
-{
-    if (!names_equal(part, "all")) {
-        const struct study_system *system = study_system_find(part);
-        if (system == NULL)
-            return unknown(list->option, part, system_or_all, err);
-        return add_one_system(sweep, system, list, err);
-    }
-    tri_status status = TRI_OK;
-    for (size_t i = 0; study_system_at(i) != NULL && status == TRI_OK; i++)
-        status = add_one_system(sweep, study_system_at(i), list, err);
-    return status;
 }
 
 static const struct list nodes_list = {
@@ -158,8 +76,6 @@ static const struct list rates_list = {
     "bandwidth",
     "give rates from 1 kbit/s to 1 Pbit/s, such as 10Gbit or 1.25GB/s, separated by commas",
     add_rate};
-static const struct list systems_list = {
-    "system", "give all, or names separated by commas: ps,trident", add_system};
 
 /* ---- single values ---- */
 
@@ -168,65 +84,66 @@ static tri_status read_shares(const struct simulate_settings *settings, struct s
 {
     double value = 0;
     if (!units_number(settings->efficiency, &value) || !(value > 0) || value > 1)
-        return refuse("efficiency", settings->efficiency,
-                      "give the share of the rate that is usable: above 0, at most 1", err);
+        return list_refuse("efficiency", settings->efficiency,
+                           "give the share of the rate that is usable: above 0, at most 1", err);
     study->efficiency = value;
     if (!units_number(settings->jitter, &value) || value >= 1)
-        return refuse("jitter", settings->jitter,
-                      "give the share by which compute times vary: from 0 to below 1", err);
+        return list_refuse("jitter", settings->jitter,
+                           "give the share by which compute times vary: from 0 to below 1", err);
     study->jitter = value;
     return TRI_OK;
 }
 
-static const char *codec_candidate(const void *ctx, size_t i)
+static tri_status read_chunk(const char *text, struct study *study, tri_error *err)
 {
-    static const char *const codecs[] = {"none", "topk:SHARE", "onebit", NULL};
-    (void)ctx;
-    return codecs[i];
-}
-
-/* topk sends a value and its index for each that it keeps, onebit a bit for 32. */
-static tri_status read_codec(const char *text, struct study_codec *codec, tri_error *err)
-{
-    double share = 0;
-    if (names_equal(text, "none"))
+    if (names_equal(text, "auto"))
         return TRI_OK;
-    if (names_equal(text, "onebit")) {
-        codec->ratio = 1.0 / 32;
-        return TRI_OK;
-    }
-    if (strncmp(text, "topk", 4) != 0 || (text[4] != ':' && text[4] != '\0'))
-        return unknown("codec", text, codec_candidate, err);
-    if (text[4] == '\0' || !units_number(text + 5, &share) || !(share > 0) || share > 1)
-        return refuse("codec", text,
-                      "give the share of the values that are sent, above 0, at most 1: topk:0.01",
-                      err);
-    codec->ratio = 2 * share;
+    uint64_t bytes = 0;
+    if (!units_size(text, &bytes) || bytes < 1024 || bytes > (uint64_t)1 << 30 || bytes % 4 != 0)
+        return list_refuse("chunk", text,
+                           "give auto or a size from 1KiB to 1GiB in whole floats, such as 2MB",
+                           err);
+    study->chunk_bytes = bytes;
     return TRI_OK;
 }
 
-static const char *placement_candidate(const void *ctx, size_t i)
+/* "N:X". */
+static tri_status read_slow(const char *text, struct sweep *sweep, tri_error *err)
 {
-    (void)ctx;
-    return placement_at(i) != NULL ? placement_at(i)->name : NULL;
-}
-
-static tri_status read_parts(const struct simulate_settings *settings, struct study *study,
-                             tri_error *err)
-{
-    const tri_consistency_ops *ops;
-    uint32_t bound;
-    study->placement = placement_find(settings->placement);
-    if (study->placement == NULL)
-        return unknown("placement", settings->placement, placement_candidate, err);
-    if (settings->chunk % 4 != 0) {
-        fail(err, TRI_EINPUT, "option '--chunk' cannot be %llu bytes",
-             (unsigned long long)settings->chunk);
-        fail_next(err, "give a size in whole floats, such as 2MB");
+    char count[LIST_PART];
+    uint64_t nodes = 0;
+    double times = 0;
+    if (text == NULL)
+        return TRI_OK;
+    size_t len = strcspn(text, ":");
+    (void)snprintf(count, sizeof count, "%.*s", (int)(len < LIST_PART ? len : 0), text);
+    if (text[len] != ':' || !units_count(count, &nodes) || nodes == 0 ||
+        !units_number(text + len + 1, &times) || times < 1 || times > 1000)
+        return list_refuse("slow", text,
+                           "give a number of workers and how many times as slow they are, from 1 "
+                           "to 1000: 2:1.5",
+                           err);
+    uint32_t most = sweep->nodes[sweep->node_count - 1];
+    if (nodes > most) {
+        fail(err, TRI_EINPUT, "option '--slow' names %llu workers, but there are at most %u",
+             (unsigned long long)nodes, (unsigned)most);
+        fail_next(err, "name at most %u, or raise --nodes", (unsigned)most);
         return TRI_EINPUT;
     }
-    study->consistency = settings->consistency;
-    return consistency_read(settings->consistency, &ops, &bound, err);
+    sweep->study.slow_nodes = (uint32_t)nodes;
+    sweep->study.slow_times = times;
+    return TRI_OK;
+}
+
+/* Iterations differ from one to the next; with workers that drift apart so does what they mean. */
+static uint32_t iterations_of(const struct simulate_settings *settings, const struct sweep *sweep)
+{
+    bool varying = sweep->study.jitter > 0 || sweep->study.slow_nodes > 0;
+    for (size_t i = 0; i < sweep->variant_count; i++)
+        varying = varying || strcmp(sweep->variants[i].consistency, "bsp") != 0;
+    if (settings->iterations > 0)
+        return (uint32_t)settings->iterations;
+    return varying ? ITERATIONS_VARYING : ITERATIONS_STEADY;
 }
 
 /* Can the time of an iteration be told, as plan_make() would? */
@@ -262,7 +179,7 @@ static tri_status read_model(const struct simulate_settings *settings,
 tri_status sweep_read(const struct simulate_settings *settings, const struct profile *profile,
                       struct sweep *sweep, tri_error *err)
 {
-    *sweep = (struct sweep){.codec = settings->codec};
+    *sweep = (struct sweep){0};
     struct study *study = &sweep->study;
     *study = (struct study){
         .servers = (uint32_t)settings->servers,
@@ -271,38 +188,93 @@ tri_status sweep_read(const struct simulate_settings *settings, const struct pro
         .latency_s = settings->latency,
         .message_s = settings->message_cost,
         .copy_bytes_s = settings->copy_rate / 8,
+        .memory_bytes_s = settings->memory_rate / 8,
+        .codec = {.code_s = 8 / settings->codec_rate},
         .flops_s = settings->flops,
-        .chunk_bytes = settings->chunk,
-        .iterations = (uint32_t)settings->iterations,
         .seed = settings->seed,
     };
-    tri_status status = each_part(settings->nodes, &nodes_list, sweep, err);
+    tri_status status = list_each(&nodes_list, settings->nodes, ',', sweep, err);
     if (status == TRI_OK)
-        status = each_part(settings->bandwidth, &rates_list, sweep, err);
+        status = list_each(&rates_list, settings->bandwidth, ',', sweep, err);
     if (status == TRI_OK)
-        status = each_part(settings->system, &systems_list, sweep, err);
+        status = variants_read(settings, sweep, err);
     if (status == TRI_OK)
         status = read_shares(settings, study, err);
     if (status == TRI_OK)
-        status = read_codec(settings->codec, &study->codec, err);
+        status = read_chunk(settings->chunk, study, err);
     if (status == TRI_OK)
-        status = read_parts(settings, study, err);
+        status = read_slow(settings->slow, sweep, err);
+    study->iterations = iterations_of(settings, sweep);
     return status == TRI_OK ? read_model(settings, profile, study, err) : status;
 }
 
+/* ---- what was read ---- */
+
 size_t sweep_total(const struct sweep *sweep)
 {
-    return sweep->node_count * sweep->rate_count * sweep->system_count;
+    return sweep->node_count * sweep->rate_count * sweep->variant_count;
+}
+
+const struct sweep_variant *sweep_variant(const struct sweep *sweep, size_t at)
+{
+    return &sweep->variants[at % sweep->variant_count];
+}
+
+uint64_t sweep_chunk(const struct sweep *sweep, double bits_s)
+{
+    const struct study *study = &sweep->study;
+    if (study->chunk_bytes > 0)
+        return study->chunk_bytes;
+    return plan_chunk_bytes(bits_s * study->efficiency, study->latency_s);
+}
+
+struct study sweep_study(const struct sweep *sweep, size_t at)
+{
+    const struct sweep_variant *variant = sweep_variant(sweep, at);
+    size_t row = at / sweep->variant_count;
+    struct study study = sweep->study;
+    study.system = variant->system;
+    study.rule = variant->rule;
+    study.placement = variant->placement;
+    study.consistency = variant->consistency;
+    study.codec.ratio = variant->ratio;
+    study.nodes = sweep->nodes[row / sweep->rate_count];
+    study.bits_s = sweep->rates[row % sweep->rate_count];
+    if (study.slow_nodes > study.nodes)
+        study.slow_nodes = study.nodes;
+    if (variant->system->alone)
+        study.slow_nodes = 0;
+    return study;
 }
 
 const struct study_result *sweep_at(const struct sweep *sweep, size_t node, size_t rate,
-                                    size_t system)
+                                    size_t variant)
 {
-    size_t at = (node * sweep->rate_count + rate) * sweep->system_count + system;
+    size_t at = (node * sweep->rate_count + rate) * sweep->variant_count + variant;
     return at < sweep->done ? &sweep->results[at] : NULL;
+}
+
+bool sweep_largest(const struct sweep *sweep, size_t variant, size_t *node, size_t *rate)
+{
+    if (variant >= sweep->done)
+        return false;
+    size_t row = (sweep->done - variant - 1) / sweep->variant_count;
+    *node = row / sweep->rate_count;
+    *rate = row % sweep->rate_count;
+    return true;
 }
 
 double sweep_stall(const struct timed_result *timed)
 {
     return fabs(timed->stall_s) < 1e-9 * timed->iteration_s ? 0 : timed->stall_s;
+}
+
+double sweep_imbalance(const struct timed_result *timed)
+{
+    double most = 0, sum = 0;
+    for (uint32_t n = 0; n < timed->nodes; n++) {
+        most = fmax(most, timed->sent[n]);
+        sum += timed->sent[n];
+    }
+    return sum > 0 ? most * timed->nodes / sum : 1;
 }

@@ -509,15 +509,15 @@ TEST(bars_hang_from_zero_when_negative_and_are_missing_when_no_number)
     free(text);
 }
 
-TEST(points_among_bars_stand_on_the_bar_they_are_styled_like)
+TEST(points_among_bars_stand_on_the_bar_they_are_of)
 {
     (void)state;
     const double y[] = {1, 2, 3};
     struct chart_series series[] = {
         {.y = y, .count = 3},
         {.y = y, .count = 3},
-        {.y = y, .count = 3, .points_only = true, .style = 1},
-        {.y = y, .count = 3, .points_only = true, .style = 99}, /* none: in the middle */
+        {.y = y, .count = 3, .points_only = true, .style = 1, .on = 1},
+        {.y = y, .count = 3, .points_only = true, .on = 99}, /* none: in the middle */
     };
     char *text = draw(&(struct chart){.kind = CHART_BARS,
                                       .groups = groups,
@@ -669,10 +669,117 @@ TEST(any_number_of_series_is_drawn_and_the_legend_counts_those_it_cannot_list)
     free(text);
 }
 
+TEST(ticks_stand_where_they_were_asked_for_if_there_is_room)
+{
+    (void)state;
+    char ticks[256];
+    const double crowded[] = {1, 2, 3, 4, 1000}, broken[] = {0.5, 1, 2}, y[] = {1, 2, 3, 4, 5};
+    struct chart_series series = {.x = nodes, .y = speeds, .count = COUNT(nodes)};
+    struct chart chart = {.series = &series, .series_count = 1};
+    chart.x_ticks = nodes;
+    chart.x_tick_count = COUNT(nodes);
+    char *text = draw(&chart);
+    texts_of(text, "xtick", ticks);
+    assert_string_equal(ticks, "32 16 8 4 2 1 ");
+    free(text);
+    series = (struct chart_series){.x = crowded, .y = y, .count = COUNT(crowded)};
+    chart.x_ticks = crowded;
+    chart.x_tick_count = COUNT(crowded);
+    text = draw(&chart);
+    texts_of(text, "xtick", ticks);
+    assert_string_equal(ticks, "1000 4 ");
+    free(text);
+    series = (struct chart_series){.x = broken, .y = y, .count = COUNT(broken)};
+    chart.x_ticks = broken;
+    chart.x_tick_count = COUNT(broken);
+    text = draw(&chart);
+    texts_of(text, "xtick", ticks);
+    assert_string_equal(ticks, "0.4 0.6 0.8 1.0 1.2 1.4 1.6 1.8 2.0 ");
+    free(text);
+}
+
+TEST(a_long_subtitle_is_broken_after_commas)
+{
+    (void)state;
+    char subtitle[400] = "";
+    for (size_t i = 0; i < 12; i++)
+        (void)snprintf(subtitle + 29 * i, sizeof subtitle - 29 * i, "%s",
+                       "a setting of some length 42, ");
+    char *text = draw(&(struct chart){.title = "t", .subtitle = subtitle});
+    size_t pale = count_of(text, "fill='#666666'>");
+    assert_in_range(pale, 2, 4);
+    assert_int_equal(count_of(text, "42,</text>"), pale - 1);
+    assert_int_equal(count_of(text, "\xE2\x80\xA6"), 0);
+    free(text);
+}
+
+TEST(a_marker_that_another_one_hides_is_larger)
+{
+    (void)state;
+    const double other[] = {9, 1.9};
+    struct chart_series series[] = {{.x = nodes, .y = speeds, .count = 2},
+                                    {.x = nodes, .y = other, .count = 2, .style = 1}};
+    char *text = draw(&(struct chart){.series = series, .series_count = 2});
+    char *hidden = group_of(text, "series", 0), *shown = group_of(text, "series", 1);
+    assert_true(number_of(hidden, "circle", 0, "r") == 4);
+    assert_true(number_of(hidden, "circle", 1, "r") > 6);
+    assert_true(number_of(shown, "circle", 1, "r") == 4);
+    free(hidden);
+    free(shown);
+    free(text);
+}
+
+TEST(bars_carry_their_values_where_they_have_room)
+{
+    (void)state;
+    const double y[] = {1.234, 0.01, 20};
+    struct chart_series series[40];
+    for (size_t i = 0; i < COUNT(series); i++)
+        series[i] = (struct chart_series){.y = y, .count = 3};
+    struct chart chart = {.kind = CHART_BARS,
+                          .groups = groups,
+                          .group_count = 3,
+                          .series = series,
+                          .series_count = 1,
+                          .values = true};
+    char *text = draw(&chart);
+    assert_int_equal(count_of(text, ">1.23</text>"), 1);
+    assert_int_equal(count_of(text, ">0.01</text>"), 1);
+    assert_int_equal(count_of(text, ">20.00</text>"), 1);
+    free(text);
+    chart.series_count = COUNT(series);
+    text = draw(&chart);
+    assert_int_equal(count_of(text, ">1.23</text>"), 0);
+    free(text);
+}
+
+TEST(variants_of_a_style_share_its_colour_and_nothing_else)
+{
+    (void)state;
+    struct chart_series series[] = {
+        {.x = nodes, .y = speeds, .count = 2, .style = 3},
+        {.x = nodes, .y = nodes, .count = 2, .style = 3, .marker = 1, .dash = 1},
+        {.name = "paper", .points_only = true, .neutral = true},
+    };
+    char *text = draw(&(struct chart){.series = series, .series_count = 3});
+    char *first = group_of(text, "series", 0), *second = group_of(text, "series", 1);
+    char *legend = group_of(text, "legend", 0);
+    assert_int_equal(count_of(first, "stroke='#009e73'"), 1);
+    assert_int_equal(count_of(second, "stroke='#009e73'"), 1);
+    assert_int_equal(count_of(first, "stroke-dasharray"), 0);
+    assert_int_equal(count_of(second, "stroke-dasharray"), 1);
+    assert_int_equal(count_of(legend, "<circle"), 1);
+    assert_int_equal(count_of(legend, "stroke='#222222'"), 1);
+    free(first);
+    free(second);
+    free(legend);
+    free(text);
+}
+
 /* ---- all of it ---- */
 
 static const struct chart_series sample_series[] = {
-    {.name = "hybrid & more", .x = nodes, .y = speeds, .count = COUNT(nodes), .dashed = true},
+    {.name = "hybrid & more", .x = nodes, .y = speeds, .count = COUNT(nodes), .dash = 1},
     {.name = "paper", .x = nodes, .y = nodes, .count = 3, .style = 1, .points_only = true},
 };
 static const struct chart sample = {.title = "A title",
@@ -776,10 +883,16 @@ TEST(whatever_the_numbers_all_is_well_formed_and_inside_the_picture)
                                               .y = y[s],
                                               .count = rng_below(&rng, POINTS + 1),
                                               .style = rng_below(&rng, 4),
-                                              .dashed = rng_below(&rng, 2) == 1,
+                                              .dash = rng_below(&rng, 9),
+                                              .marker = rng_below(&rng, 9),
+                                              .neutral = rng_below(&rng, 3) == 1,
+                                              .on = rng_below(&rng, 4),
                                               .points_only = rng_below(&rng, 3) == 1};
         }
         struct chart chart = {.kind = (enum chart_kind)rng_below(&rng, 2),
+                              .values = rng_below(&rng, 2) == 1,
+                              .x_ticks = nodes,
+                              .x_tick_count = rng_below(&rng, COUNT(nodes) + 1),
                               .title = texts[rng_below(&rng, COUNT(texts))],
                               .subtitle = texts[rng_below(&rng, COUNT(texts))],
                               .x_label = texts[rng_below(&rng, COUNT(texts))],
@@ -811,13 +924,18 @@ int main(void)
         cmocka_unit_test(the_diagonal_begins_at_zero_at_the_least),
         cmocka_unit_test(bars_stand_in_order_and_do_not_overlap),
         cmocka_unit_test(bars_hang_from_zero_when_negative_and_are_missing_when_no_number),
-        cmocka_unit_test(points_among_bars_stand_on_the_bar_they_are_styled_like),
+        cmocka_unit_test(points_among_bars_stand_on_the_bar_they_are_of),
         cmocka_unit_test(group_names_without_room_slant_and_the_rest_is_left_out),
         cmocka_unit_test(texts_are_escaped_and_cleaned),
         cmocka_unit_test(the_picture_has_a_title_for_those_who_do_not_see_it),
         cmocka_unit_test(long_texts_are_cut_and_stay_whole_under_the_pointer),
         cmocka_unit_test(the_legend_is_right_of_the_plot),
         cmocka_unit_test(any_number_of_series_is_drawn_and_the_legend_counts_those_it_cannot_list),
+        cmocka_unit_test(ticks_stand_where_they_were_asked_for_if_there_is_room),
+        cmocka_unit_test(a_long_subtitle_is_broken_after_commas),
+        cmocka_unit_test(a_marker_that_another_one_hides_is_larger),
+        cmocka_unit_test(bars_carry_their_values_where_they_have_room),
+        cmocka_unit_test(variants_of_a_style_share_its_colour_and_nothing_else),
         cmocka_unit_test(the_same_chart_gives_the_same_bytes_in_every_locale),
         cmocka_unit_test(a_chart_is_appended),
         cmocka_unit_test(no_memory_is_told_by_the_buffer),
