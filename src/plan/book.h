@@ -34,8 +34,9 @@ struct book {
     double bits_s;  /* link rate of a node, each way */
     bool shared;    /* both ways together */
     double latency_s;
-    double message_s; /* handling one message, beside its bytes */
-    double flops_s;   /* sustained rate of products on one node */
+    double message_s;      /* handling one message, beside its bytes */
+    double flops_s;        /* sustained rate of products on one node */
+    double memory_bytes_s; /* of a server that sums and steps; 0: that takes no time */
     enum plan_rule rule;
     uint32_t schemes;             /* bit i: scheme_at(i) may be chosen */
     const tri_scheme_ops *forced; /* for every layer; NULL: choose */

@@ -353,10 +353,17 @@ static tri_status settle(struct plan *plan, struct taste taste, tri_error *err)
     return status == TRI_OK ? timeline(plan, err) : status;
 }
 
+/* What an estimate must gain to be believed: the more of an iteration is communication that is not
+ * hidden, the rougher it is (tests/sim/test_rules.c, docs/results/rules.md). */
+static double margin(const struct plan *plan)
+{
+    return 0.03 + 0.15 * (1 - plan->compute_s / plan->iteration_s);
+}
+
 /* By rule time. A layer's price alone does not say what is hidden behind compute, nor what
  * multiplying factors takes from it: of several ways to weigh the two, the one whose iteration is
- * the shortest. Fewest bytes comes first and is left only for a gain that the estimate can be
- * trusted with, on this link and on a slower one. */
+ * the shortest. Fewest bytes comes first and is left only for a gain that can be believed, on
+ * this link and on a slower one. */
 static tri_status settle_by_time(struct plan *plan, tri_error *err)
 {
     static const struct taste tastes[] = {
@@ -367,12 +374,12 @@ static tri_status settle_by_time(struct plan *plan, tri_error *err)
         return settle(plan, by_time, err);
     for (size_t i = 0; i < sizeof tastes / sizeof tastes[0]; i++) {
         tri_error ignored = {0};
-        double trust = best.bytes ? 0.97 : 1;
         tri_status status = settle(plan, tastes[i], &ignored);
+        double share = best.bytes ? 1 - margin(plan) : 1;
         if (status == TRI_ENOMEM)
             return fail_nomem(err, "a plan");
-        if (status != TRI_OK || plan->iteration_s >= least * trust ||
-            plan->iteration_slow_s >= least_slow * trust)
+        if (status != TRI_OK || plan->iteration_s >= least * share ||
+            plan->iteration_slow_s >= least_slow * share)
             continue;
         best = tastes[i];
         least = plan->iteration_s;

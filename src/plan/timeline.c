@@ -37,6 +37,7 @@ struct line {
     double device, link;
     double push, pull; /* a worker's, to and from servers or other workers */
     double *in, *out;  /* [servers] */
+    double *summed;    /* [servers] their processors */
     /* by layer from the top: when all that its product needs has come; multiplied before next */
     double *arrived;
     size_t next, end;
@@ -64,6 +65,18 @@ static double exchange(struct line *line, const struct plan_layer *layer, double
     return fmax(sent, got) + cost->rounds * book->latency_s;
 }
 
+/* A server adds up a piece of so many bytes from all workers, the last of which is in by `in`, and
+ * steps; when it has. It has summed the others as they came. */
+static double sum(struct line *line, uint32_t server, double in, double bytes)
+{
+    const struct book *book = line->plan->book;
+    if (book->memory_bytes_s == 0)
+        return in;
+    double each = bytes / book->memory_bytes_s;
+    return use(&line->summed[server], in - (book->workers - 1.0) * each,
+               (book->workers + 1.0) * each);
+}
+
 /* A layer that lives on servers: pushed piece by piece, gathered, answered. */
 static double serve(struct line *line, const struct plan_layer *layer, double ready)
 {
@@ -80,8 +93,8 @@ static double serve(struct line *line, const struct plan_layer *layer, double re
         double up = wire_s(line, share * flow.up), down = wire_s(line, share * flow.down);
         double pushed = use(&line->push, ready, away * (up + book->message_s)) + book->latency_s;
         double in = use(&line->in[piece->server], pushed - up, others * up);
-        double back =
-            use(&line->out[piece->server], fmax(in, pushed), others * (down + book->message_s));
+        double stepped = sum(line, piece->server, fmax(in, pushed), 4 * (double)piece->floats);
+        double back = use(&line->out[piece->server], stepped, others * (down + book->message_s));
         first = fmin(first, back - (others - 1) * down);
         last = fmax(last, back + book->latency_s);
     }
@@ -144,14 +157,16 @@ static tri_status estimate(const struct plan *plan, double slow, double *seconds
     struct line line = {.plan = plan, .slow = slow};
     line.in = mem_array(plan->mem, book->servers, sizeof *line.in);
     line.out = mem_array(plan->mem, book->servers, sizeof *line.out);
+    line.summed = mem_array(plan->mem, book->servers, sizeof *line.summed);
     line.arrived = mem_array(plan->mem, plan->count, sizeof *line.arrived);
     tri_status status = TRI_OK;
-    if (line.in == NULL || line.out == NULL || line.arrived == NULL)
+    if (line.in == NULL || line.out == NULL || line.summed == NULL || line.arrived == NULL)
         status = fail_nomem(err, "a timeline");
     else
         *seconds = book->workers > 1 ? walk(&line) : plan->compute_s;
     mem_free(plan->mem, line.in);
     mem_free(plan->mem, line.out);
+    mem_free(plan->mem, line.summed);
     mem_free(plan->mem, line.arrived);
     return status;
 }
