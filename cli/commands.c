@@ -4,12 +4,13 @@
 
 #include "base/names.h"
 #include "cli/cli.h"
+#include "cli/run.h"
 
 extern const struct command command_plan, command_simulate, command_models, command_modules,
-    command_bench, command_help;
+    command_bench, command_run, command_server, command_help;
 static const struct command *const commands[] = {
-    &command_plan,    &command_simulate, &command_models,
-    &command_modules, &command_bench,    &command_help,
+    &command_plan,  &command_simulate, &command_models, &command_modules,
+    &command_bench, &command_run,      &command_server, &command_help,
 };
 
 const struct command *command_at(size_t i)
@@ -133,6 +134,8 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
         status = run_bare(name, argc, argv, &out, &err);
     else if (command == NULL)
         status = command_unknown(name, &err);
+    else if (command == &command_run)
+        status = run_main(cli, argc - 2, argv + 2, &out, &err);
     else
         status = run(cli, command, argc - 2, argv + 2, &out, &err);
     if (status == TRI_OK)

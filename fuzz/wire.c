@@ -15,6 +15,7 @@
 #include "wire/decision.h"
 #include "wire/heads.h"
 #include "wire/hello.h"
+#include "wire/peers.h"
 #include "wire/reason.h"
 #include "wire/report.h"
 
@@ -228,6 +229,23 @@ static tri_status recode_decision(const struct wire_header *header, const uint8_
     return TRI_OK;
 }
 
+static tri_status recode_peers(const struct wire_header *header, const uint8_t *data,
+                               struct again *again)
+{
+    struct wire_in list;
+    tri_status status = wire_peers_decode(header, data, again->limits, &list, &again->err);
+    if (status != TRI_OK)
+        return status;
+    struct wire_peers_out out;
+    struct wire_peer peer;
+    wire_peers_begin(&out, &again->out);
+    while (wire_peer_next(&list, &peer)) {
+        must(peer.node < again->limits->nodes);
+        must(wire_peers_add(&out, &peer, NULL) == TRI_OK);
+    }
+    return TRI_OK;
+}
+
 static tri_status recode_reason(const struct wire_header *header, const uint8_t *data,
                                 struct again *again)
 {
@@ -261,6 +279,8 @@ static tri_status recode_data(const struct wire_header *header, const uint8_t *d
         return recode_report(header, data, again);
     case WIRE_DECISION:
         return recode_decision(header, data, again);
+    case WIRE_PEERS:
+        return recode_peers(header, data, again);
     default: /* values, which have no form here */
         buf_add(&again->out, data, header->data_len);
         return TRI_OK;

@@ -110,11 +110,14 @@ void check_given(struct machine *machine, uint32_t layer, const struct sim_updat
     given->given = true;
     given->count = update->count;
     given->rows = dense ? 0 : update->rows;
-    struct sim_factors slot =
-        sim_worker_slot(&machine->worker_memory, worker_slot(&machine->core.worker, layer));
+    struct store_factors slot =
+        store_worker_slot(&machine->worker_store, worker_slot(&machine->core.worker, layer));
     if (dense) {
-        memcpy(given->values, machine->worker_memory.gradient[layer],
-               shape->floats * sizeof(float));
+        struct sim_values gradient = machine->caller.gradients[layer];
+        size_t matrix = (size_t)shape->rows * shape->cols;
+        memcpy(given->values, gradient.weights, matrix * sizeof(float));
+        if (shape->bias)
+            memcpy(given->values + matrix, gradient.bias, shape->rows * sizeof(float));
     } else {
         memcpy(given->values, slot.u, u * sizeof(float));
         memcpy(given->values + u, slot.v, v * sizeof(float));
@@ -157,7 +160,7 @@ static const struct check_update *use_up(struct machine *machine, const struct u
 }
 
 static const struct check_update *use_factors(struct machine *machine, const struct use *use,
-                                              struct sim_factors slot, uint32_t rows)
+                                              struct store_factors slot, uint32_t rows)
 {
     const struct layout *layout = machine->cluster->layout;
     const struct layout_layer *layer = &layout->layers[layout->units[use->unit].layer];
@@ -195,14 +198,16 @@ static void check_sum(struct machine *machine, const struct core_op *op)
 {
     struct sim_cluster *cluster = machine->cluster;
     const struct server_unit *open = &machine->core.server.units[op->index];
-    uint32_t unit = machine->server_memory.units[op->index];
+    uint32_t unit = machine->server_store.units[op->index].number;
     const struct layout_unit *shape = &cluster->layout->units[unit];
     struct use use = {0, unit, op->rank, clock_of(open, &cluster->options.rules, op->rank)};
     const struct check_update *given = use_up(machine, &use);
     if (given == NULL)
         return;
-    if (memcmp(machine->server_memory.landing[op->index] + op->rank * (size_t)shape->floats,
-               given->values + shape->first, (size_t)shape->floats * sizeof(float)) != 0)
+    struct core_ref slot = {
+        .space = CORE_LANDING, .index = op->index, .rank = op->rank, .count = shape->floats};
+    if (!store_runs_equal(store_server_runs(&machine->server_store, slot),
+                          given->values + shape->first))
         complain(machine, &use, "the update summed is not the one that was given");
     if (op->first)
         cluster->check.samples[unit] = 0;
@@ -254,7 +259,7 @@ static uint64_t count_added(struct machine *machine, uint32_t unit, uint64_t clo
 static void check_step(struct machine *machine, const struct core_op *op)
 {
     struct sim_cluster *cluster = machine->cluster;
-    uint32_t unit = machine->server_memory.units[op->index];
+    uint32_t unit = machine->server_store.units[op->index].number;
     uint64_t *samples = &cluster->check.samples[unit];
     if (!core_has_slots(&cluster->options.rules))
         *samples = count_added(machine, unit, machine->core.server.units[op->index].version);
@@ -266,7 +271,7 @@ static void check_product(struct machine *machine, const struct core_op *op)
 {
     struct sim_cluster *cluster = machine->cluster;
     const struct server *server = &machine->core.server;
-    uint32_t unit = machine->server_memory.units[op->index];
+    uint32_t unit = machine->server_store.units[op->index].number;
     uint64_t count = 0;
     for (uint32_t r = 0; r < cluster->layout->workers; r++) {
         uint32_t rows = server_factor_rows(server, op->index, r);
@@ -275,7 +280,7 @@ static void check_product(struct machine *machine, const struct core_op *op)
         struct use use = {0, unit, r,
                           clock_of(&server->units[op->index], &cluster->options.rules, r)};
         const struct check_update *given = use_factors(
-            machine, &use, sim_server_slot(&machine->server_memory, op->index, r), rows);
+            machine, &use, store_server_slot(&machine->server_store, op->index, r), rows);
         count += given != NULL ? given->count : 0;
     }
     check_count(machine, op, unit, count);
@@ -296,7 +301,7 @@ static void check_apply(struct machine *machine, const struct core_op *op)
         if (rows == 0)
             continue;
         const struct check_update *given =
-            use_factors(machine, &use, sim_worker_slot(&machine->worker_memory, slot), rows);
+            use_factors(machine, &use, store_worker_slot(&machine->worker_store, slot), rows);
         count += given != NULL ? given->count : 0;
     }
     check_count(machine, op, unit, count);
@@ -323,7 +328,7 @@ void check_source(struct sim_cluster *cluster, const struct packet *packet)
     const struct machine *from = &cluster->machines[packet->from];
     const struct message *message = &packet->message;
     if (packet->duplicate || !machine_runs(from) || sim_is_departed(cluster, packet->to) ||
-        sim_runs_equal(links_runs(from, packet->source), packet->data))
+        store_runs_equal(links_runs(from, packet->source), packet->data))
         return;
     sim_violate(cluster,
                 "memory changed while it was being sent: %s of layer %u, part %u, clock %llu, "

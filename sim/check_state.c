@@ -78,20 +78,28 @@ static void check_mask(struct machine *machine, uint32_t unit, uint64_t clock, b
     }
 }
 
+/* Of the result of a layer: the mean in aggregate mode, else the parameters. */
+static uint32_t version_crc(const struct machine *machine, uint32_t layer)
+{
+    const struct layout_layer *shape = &machine->cluster->layout->layers[layer];
+    const struct store_layer *own = &machine->caller.layers[layer];
+    if (machine->cluster->options.rules.aggregate)
+        return crc32c(0, own->result, (size_t)shape->floats * sizeof(float));
+    uint32_t crc = crc32c(0, own->weights, (size_t)shape->rows * shape->cols * sizeof(float));
+    return shape->bias ? crc32c(crc, own->bias, shape->rows * sizeof(float)) : crc;
+}
+
 static void check_version(struct machine *machine, uint32_t layer, uint64_t clock)
 {
     struct sim_cluster *cluster = machine->cluster;
     struct check *check = &cluster->check;
     const struct layout_layer *shape = &cluster->layout->layers[layer];
-    const struct sim_worker_memory *memory = &machine->worker_memory;
     if (clock >= check->clocks)
         return;
     size_t at = layer * (size_t)check->clocks + (size_t)clock;
-    const float *values =
-        cluster->options.rules.aggregate ? memory->result[layer] : memory->params[layer];
     bool fresh;
     if (!agrees(cluster, &check->versions[at], &check->reached[at * check->words], machine->number,
-                crc32c(0, values, (size_t)shape->floats * sizeof *values), &fresh) &&
+                version_crc(machine, layer), &fresh) &&
         compares_values(machine))
         sim_violate(cluster, "node %u, layer %u, clock %llu: the result differs from the others'",
                     machine->number, layer, (unsigned long long)clock);
@@ -301,8 +309,7 @@ void check_end(struct sim_cluster *cluster, bool ended)
         if (!machine->was_left_out)
             check_counts(cluster, machine);
         if (first != NULL && compares_values(machine) &&
-            sim_crc(cluster, machine->worker_memory.params) !=
-                sim_crc(cluster, first->worker_memory.params))
+            sim_crc(cluster, machine->caller.layers) != sim_crc(cluster, first->caller.layers))
             sim_violate(cluster, "nodes %u and %u end with other parameters", first->number, r);
         first = first != NULL ? first : machine;
     }

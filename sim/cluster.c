@@ -283,9 +283,12 @@ static bool make_saved(struct sim_cluster *cluster)
         cluster->saved[c] = mem_array(cluster->mem, layout->layer_count, sizeof *cluster->saved[c]);
         ok = cluster->saved[c] != NULL;
         for (uint32_t i = 0; ok && i < layout->layer_count; i++) {
-            cluster->saved[c][i] =
-                mem_array(cluster->mem, (size_t)layout->layers[i].floats, sizeof(float));
-            ok = cluster->saved[c][i] != NULL;
+            const struct layout_layer *layer = &layout->layers[i];
+            float *floats = mem_array(cluster->mem, (size_t)layer->floats, sizeof *floats);
+            ok = floats != NULL;
+            if (ok)
+                cluster->saved[c][i] = (struct store_layer){
+                    .weights = floats, .bias = floats + (size_t)layer->rows * layer->cols};
         }
     }
     return ok;
@@ -295,7 +298,7 @@ static tri_status make_all(struct sim_cluster *cluster, tri_error *err)
 {
     const struct mem *mem = cluster->mem;
     size_t nodes = cluster->layout->nodes;
-    cluster->scratch = mem_array(mem, product_scratch_bytes(), 1);
+    cluster->scratch = mem_array(mem, store_scratch_bytes(cluster->layout), 1);
     cluster->machines = mem_array(mem, nodes, sizeof *cluster->machines);
     cluster->links = mem_array(mem, nodes * nodes, sizeof *cluster->links);
     cluster->fault_done = mem_array(mem, cluster->options.fault_count, sizeof *cluster->fault_done);
@@ -348,7 +351,7 @@ void sim_free(struct sim_cluster *cluster)
     check_fini(cluster);
     for (int c = 0; c < 2; c++) {
         for (uint32_t i = 0; cluster->saved[c] != NULL && i < cluster->layout->layer_count; i++)
-            mem_free(mem, cluster->saved[c][i]);
+            mem_free(mem, cluster->saved[c][i].weights);
         mem_free(mem, cluster->saved[c]);
     }
     mem_free(mem, cluster->saved_at);
@@ -360,12 +363,16 @@ void sim_free(struct sim_cluster *cluster)
     mem_free(mem, cluster);
 }
 
-uint32_t sim_crc(const struct sim_cluster *cluster, float *const *params)
+uint32_t sim_crc(const struct sim_cluster *cluster, const struct store_layer *layers)
 {
     const struct layout *layout = cluster->layout;
     uint32_t crc = 0;
-    for (uint32_t i = 0; i < layout->layer_count; i++)
-        crc = crc32c(crc, params[i], (size_t)layout->layers[i].floats * sizeof(float));
+    for (uint32_t i = 0; i < layout->layer_count; i++) {
+        const struct layout_layer *shape = &layout->layers[i];
+        crc = crc32c(crc, layers[i].weights, (size_t)shape->rows * shape->cols * sizeof(float));
+        if (shape->bias)
+            crc = crc32c(crc, layers[i].bias, shape->rows * sizeof(float));
+    }
     return crc;
 }
 

@@ -26,20 +26,28 @@ struct sim_update {
     uint32_t rows; /* of the factors */
 };
 
-/* A training loop, step by step. Parameters are weights row by row, then the bias. */
+/* Values of a layer: parameters, or a gradient. */
+struct sim_values {
+    float *weights; /* row by row */
+    float *bias;    /* NULL without one; somewhere else than the weights */
+};
+
+/* A training loop, step by step. */
 struct sim_app {
     void *ctx;
-    void (*init)(void *ctx, uint32_t rank, uint32_t layer, float *params);
-    void (*forward)(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, const float *params);
+    void (*init)(void *ctx, uint32_t rank, uint32_t layer, struct sim_values params);
+    void (*forward)(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
+                    struct sim_values params);
     /* Fills dense, or u and v, as the layer's scheme takes it. */
     struct sim_update (*update)(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
-                                float *dense, float *u, float *v);
+                                struct sim_values dense, float *u, float *v);
     /* The gradient of the layer's input: before the update is given, or after it when busy. */
     void (*input_gradient)(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
-                           const float *params);
-    /* Aggregate mode: the mean of clock is here; step the parameters. NULL otherwise. */
+                           struct sim_values params);
+    /* Aggregate mode: the mean of clock is here, weights and then the bias; step the parameters.
+     * NULL otherwise. */
     void (*mean)(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, const float *mean,
-                 float *params);
+                 struct sim_values params);
 };
 
 struct sim_options {
@@ -117,7 +125,7 @@ bool sim_in(const struct sim_cluster *cluster, uint32_t unit, uint64_t clock, ui
 
 /* After the run. Parameters of a layer on a worker; CRC-32C of all of them as each
  * iteration began (clock 0 .. clocks); traffic of a node after the start. */
-const float *sim_params(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer);
+struct sim_values sim_params(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer);
 /* Does worker `rank` know the update of rank `of` to be in the last result of the unit? */
 bool sim_counted(const struct sim_cluster *cluster, uint32_t rank, uint32_t unit, uint32_t of);
 uint32_t sim_checksum(const struct sim_cluster *cluster, uint32_t rank, uint64_t clock);

@@ -4,10 +4,12 @@
 
 #include "base/rng.h"
 #include "core/queue.h"
+#include "sim/caller.h"
 #include "sim/check.h"
 #include "sim/cluster.h"
 #include "sim/events.h"
-#include "sim/memory.h"
+#include "store/server.h"
+#include "store/worker.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -70,8 +72,9 @@ struct machine {
     bool second;   /* one of those took part in the job */
     bool made;     /* the core is initialised */
     struct node core;
-    struct sim_worker_memory worker_memory;
-    struct sim_server_memory server_memory;
+    struct caller caller; /* of its worker */
+    struct store_worker worker_store;
+    struct store_server server_store;
     struct loop loop;
     struct sim_traffic traffic;
     enum sim_fate fate; /* SIM_RUNNING: alive, though perhaps paused */
@@ -102,15 +105,15 @@ struct sim_cluster {
     struct machine *machines;
     struct link *links; /* [nodes x nodes] */
     struct events events;
-    uint64_t pending;   /* real events that will happen */
-    uint64_t last_real; /* time of the last that did */
-    uint64_t heals;     /* time when the last fault that ends does */
-    float **saved[2];   /* [layers] checkpoints */
-    uint32_t whole;     /* which of them is */
-    uint64_t *saved_at; /* [units] the clock that each unit of the other is of */
+    uint64_t pending;             /* real events that will happen */
+    uint64_t last_real;           /* time of the last that did */
+    uint64_t heals;               /* time when the last fault that ends does */
+    struct store_layer *saved[2]; /* [layers] checkpoints, weights and bias in one */
+    uint32_t whole;               /* which of them is */
+    uint64_t *saved_at;           /* [units] the clock that each unit of the other is of */
     uint64_t whole_clock;
     uint32_t whole_crc;
-    void *scratch; /* for products; one operation runs at a time */
+    void *scratch; /* for operations; one runs at a time */
     uint64_t time, handled;
     uint32_t waited_for; /* machines */
     bool *fault_done;    /* [fault_count] */
@@ -164,7 +167,8 @@ void sim_schedule(struct sim_cluster *cluster, struct event event, uint64_t most
 bool sim_take(struct sim_cluster *cluster,
               bool (*match)(const void *ctx, const struct event *event), const void *ctx,
               struct event *out);
-uint32_t sim_crc(const struct sim_cluster *cluster, float *const *params);
+/* CRC-32C of the parameters of all layers. */
+uint32_t sim_crc(const struct sim_cluster *cluster, const struct store_layer *layers);
 /* Has the node departed, as the coordinator sees it? */
 bool sim_is_departed(const struct sim_cluster *cluster, uint32_t node);
 

@@ -10,19 +10,19 @@ void links_free_packet(struct sim_cluster *cluster, struct packet *packet)
     mem_free(cluster->mem, packet);
 }
 
-struct sim_runs links_runs(const struct machine *machine, struct core_ref ref)
+struct store_runs links_runs(const struct machine *machine, struct core_ref ref)
 {
     switch (ref.space) {
     case CORE_NOWHERE:
-        return (struct sim_runs){0};
+        return (struct store_runs){0};
     case CORE_LANDING:
     case CORE_ADD:
     case CORE_PRODUCTS:
     case CORE_SHARD:
     case CORE_REPLY:
-        return sim_server_runs(&machine->server_memory, ref);
+        return store_server_runs(&machine->server_store, ref);
     default:
-        return sim_worker_runs(&machine->worker_memory, ref);
+        return store_worker_runs(&machine->worker_store, ref);
     }
 }
 
@@ -41,9 +41,9 @@ static struct packet *make_packet(struct machine *machine, const struct core_act
 {
     struct sim_cluster *cluster = machine->cluster;
     const struct message *message = &action->message;
-    struct sim_runs runs = links_runs(machine, action->ref);
+    struct store_runs runs = links_runs(machine, action->ref);
     size_t words = set_words(cluster, message), len = message->bytes != NULL ? message->len : 0;
-    size_t floats = (size_t)(runs.count[0] + runs.count[1]);
+    size_t floats = (size_t)store_runs_floats(runs);
     struct packet *packet = mem_array(
         cluster->mem, 1, sizeof *packet + words * sizeof(uint64_t) + floats * sizeof(float) + len);
     if (packet == NULL)
@@ -61,7 +61,7 @@ static struct packet *make_packet(struct machine *machine, const struct core_act
         packet->message.set = memcpy(set, message->set, words * sizeof *set);
     if (len > 0)
         packet->message.bytes = memcpy(bytes, message->bytes, len);
-    sim_runs_read(runs, packet->data);
+    store_runs_read(runs, packet->data);
     return packet;
 }
 
@@ -221,25 +221,25 @@ static bool keep(struct sim_cluster *cluster, struct packet *packet, bool landed
 /* Puts the values where they belong; false when that is nowhere. */
 static bool land(struct machine *machine, struct packet *packet)
 {
-    struct sim_runs runs = links_runs(machine, packet->landing);
+    struct store_runs runs = links_runs(machine, packet->landing);
     if (packet->landing.space == CORE_NOWHERE)
         return false;
-    if (runs.count[0] + runs.count[1] != packet->floats) {
+    if (store_runs_floats(runs) != packet->floats) {
         sim_violate(machine->cluster,
                     "node %u: %s of layer %u, part %u, has %llu floats, its place %llu",
                     machine->number, wire_kind_name(packet->message.kind), packet->message.layer,
                     packet->message.part, (unsigned long long)packet->floats,
-                    (unsigned long long)runs.count[0] + (unsigned long long)runs.count[1]);
+                    (unsigned long long)store_runs_floats(runs));
         return false;
     }
     if (packet->landing.space != CORE_ADD) {
-        sim_runs_write(runs, packet->data);
+        store_runs_write(runs, packet->data);
         return true;
     }
     if (!node_adds(&machine->core, &packet->message))
         return false;
     check_add(machine, packet);
-    sim_runs_add(runs, packet->data);
+    store_runs_add(runs, packet->data);
     return true;
 }
 

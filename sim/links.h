@@ -30,8 +30,8 @@ void links_forget(struct machine *machine);
 /* The connections from one node to another break and are made again. */
 void links_reset(struct sim_cluster *cluster, uint32_t from, uint32_t to);
 
-/* The floats of a node that a ref means, in up to two runs. */
-struct sim_runs links_runs(const struct machine *machine, struct core_ref ref);
+/* The floats of a node that a ref means, in runs. */
+struct store_runs links_runs(const struct machine *machine, struct core_ref ref);
 
 #ifdef __cplusplus
 }

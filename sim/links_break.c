@@ -32,9 +32,10 @@ static void spoil(const struct machine *machine, const struct packet *packet)
 {
     if (packet->landing.space == CORE_ADD)
         return;
-    struct sim_runs runs = links_runs(machine, packet->landing);
-    for (uint64_t i = 0; i < (runs.count[0] + 1) / 2; i++)
-        runs.at[0][i] = NAN;
+    struct store_runs runs = links_runs(machine, packet->landing);
+    for (int run = 0; run < STORE_RUNS; run++)
+        for (uint64_t i = 0; i < (runs.count[run] + 1) / 2; i++)
+            runs.at[run][i] = NAN;
 }
 
 /* The connection broke under a packet, whose event is gone. */

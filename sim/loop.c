@@ -43,7 +43,7 @@ static bool loop_sync(struct machine *machine, uint32_t layer)
         loop->began[loop->clock] = cluster->time;
     if (cluster->options.rules.aggregate && loop->clock > 0 && !machine->core.worker.behind)
         app->mean(app->ctx, machine->number, loop->clock - 1, layer,
-                  machine->worker_memory.result[layer], machine->worker_memory.params[layer]);
+                  machine->caller.layers[layer].result, caller_params(&machine->caller, layer));
     return true;
 }
 
@@ -53,12 +53,13 @@ static void note_checksum(struct machine *machine)
 {
     struct sim_cluster *cluster = machine->cluster;
     struct loop *loop = &machine->loop;
+    const struct store_layer *params = machine->caller.layers;
     if (machine->core.worker.behind || !is_noted(machine))
         return;
     if (loop->clock > 0 && loop->clock == cluster->options.corrupt_at &&
         machine->number + 1 == cluster->layout->workers)
-        machine->worker_memory.params[0][0] = nextafterf(machine->worker_memory.params[0][0], 9);
-    loop->checksums[loop->clock] = sim_crc(cluster, machine->worker_memory.params);
+        params[0].weights[0] = nextafterf(params[0].weights[0], 9);
+    loop->checksums[loop->clock] = sim_crc(cluster, params);
     if (each_push(&cluster->options.rules))
         return;
     check_all(machine, loop->clock, loop->checksums[loop->clock]);
@@ -77,7 +78,7 @@ static void loop_forward(struct machine *machine)
     if (loop->at == LOOP_FORWARD) {
         check_begun(machine, loop->layer);
         app->forward(app->ctx, machine->number, loop->clock, loop->layer,
-                     machine->worker_memory.params[loop->layer]);
+                     caller_params(&machine->caller, loop->layer));
     }
     if (++loop->layer < cluster->layout->layer_count) {
         go_on(machine);
@@ -102,6 +103,21 @@ static void next_layer_down(struct machine *machine)
     go_on(machine);
 }
 
+/* Hands the gradient over. Of one that is copied the caller makes something else at once. */
+static void give_gradient(struct machine *machine, uint32_t layer)
+{
+    const struct sim_cluster *cluster = machine->cluster;
+    const struct layout_layer *shape = &cluster->layout->layers[layer];
+    struct sim_values dense = machine->caller.gradients[layer];
+    store_worker_gradient(&machine->worker_store, layer, dense.weights, dense.bias);
+    if (!each_push(&cluster->options.rules))
+        return;
+    for (size_t i = 0; i < (size_t)shape->rows * shape->cols; i++)
+        dense.weights[i] = NAN;
+    for (size_t i = 0; shape->bias && i < shape->rows; i++)
+        dense.bias[i] = NAN;
+}
+
 static void give(struct machine *machine, uint32_t layer, const struct sim_update *update)
 {
     struct worker_update given = {.count = update->count,
@@ -111,6 +127,8 @@ static void give(struct machine *machine, uint32_t layer, const struct sim_updat
     struct core_out out = machine_out(machine);
     tri_error err = {0};
     check_given(machine, layer, update);
+    if (machine->cluster->layout->layers[layer].form == TRI_FORM_DENSE)
+        give_gradient(machine, layer);
     if (node_update(&machine->core, layer, &given, &out, &err) != TRI_OK && !machine->failing)
         sim_refuse(machine->cluster, err.status, err.text);
 }
@@ -121,18 +139,19 @@ static void loop_update(struct machine *machine)
     const struct sim_app *app = &cluster->options.app;
     struct loop *loop = &machine->loop;
     uint32_t layer = loop->layer;
-    struct sim_worker_memory *memory = &machine->worker_memory;
     struct worker_update ask = {.count = 1, .rows = 1};
     tri_error why = {0};
     if (worker_may_update(&machine->core.worker, layer, &ask, &why) != TRI_OK) {
         sim_refuse(cluster, why.status, why.text);
         return;
     }
-    struct sim_factors slot = sim_worker_slot(memory, worker_slot(&machine->core.worker, layer));
+    struct store_factors slot =
+        store_worker_slot(&machine->worker_store, worker_slot(&machine->core.worker, layer));
     struct sim_update update = app->update(app->ctx, machine->number, loop->clock, layer,
-                                           memory->gradient[layer], slot.u, slot.v);
+                                           machine->caller.gradients[layer], slot.u, slot.v);
     if (!update.busy)
-        app->input_gradient(app->ctx, machine->number, loop->clock, layer, memory->params[layer]);
+        app->input_gradient(app->ctx, machine->number, loop->clock, layer,
+                            caller_params(&machine->caller, layer));
     if (update.given)
         give(machine, layer, &update);
     if (update.busy) {
@@ -178,7 +197,7 @@ void loop_step(struct machine *machine)
         break;
     case LOOP_INPUT:
         app->input_gradient(app->ctx, machine->number, loop->clock, loop->layer,
-                            machine->worker_memory.params[loop->layer]);
+                            caller_params(&machine->caller, loop->layer));
         next_layer_down(machine);
         break;
     case LOOP_CLOCK:

@@ -37,11 +37,28 @@ static tri_status init_worker(struct machine *machine, tri_error *err)
     struct sim_cluster *cluster = machine->cluster;
     const struct sim_options *options = &cluster->options;
     tri_status status =
-        sim_worker_memory_init(&machine->worker_memory, cluster->layout, &options->rules,
-                               &options->optim, cluster->scratch, cluster->mem, err);
+        caller_init(&machine->caller, cluster->layout, &options->rules, cluster->mem, err);
+    if (status != TRI_OK)
+        return status;
+    struct store_worker_options store = {.layout = cluster->layout,
+                                         .rules = options->rules,
+                                         .optim = options->optim,
+                                         .layers = machine->caller.layers,
+                                         .copy_gradients = each_push(&options->rules)};
+    status = store_worker_init(&machine->worker_store, &store, cluster->mem, err);
     for (uint32_t i = 0; status == TRI_OK && i < cluster->layout->layer_count; i++)
-        options->app.init(options->app.ctx, machine->number, i, machine->worker_memory.params[i]);
+        options->app.init(options->app.ctx, machine->number, i, caller_params(&machine->caller, i));
     return status;
+}
+
+static tri_status init_server(struct machine *machine, uint32_t number, tri_error *err)
+{
+    const struct sim_cluster *cluster = machine->cluster;
+    struct store_server_options store = {.layout = cluster->layout,
+                                         .rules = cluster->options.rules,
+                                         .optim = cluster->options.optim,
+                                         .number = number};
+    return store_server_init(&machine->server_store, &store, cluster->mem, err);
 }
 
 /* A process: a core that knows nothing yet, and memory. */
@@ -54,9 +71,7 @@ static tri_status init_process(struct machine *machine, tri_error *err)
         status = init_worker(machine, err);
     for (uint32_t s = 0; status == TRI_OK && s < layout->servers; s++)
         if (layout->server_node[s] == machine->number)
-            status = sim_server_memory_init(&machine->server_memory, layout, s,
-                                            &cluster->options.rules, &cluster->options.optim,
-                                            cluster->scratch, cluster->mem, err);
+            status = init_server(machine, s, err);
     return status;
 }
 
@@ -65,8 +80,9 @@ static void fini_process(struct machine *machine)
     if (machine->made)
         node_fini(&machine->core);
     machine->made = false;
-    sim_worker_memory_fini(&machine->worker_memory);
-    sim_server_memory_fini(&machine->server_memory);
+    store_worker_fini(&machine->worker_store);
+    store_server_fini(&machine->server_store);
+    caller_fini(&machine->caller);
 }
 
 tri_status machine_init(struct machine *machine, struct sim_cluster *cluster, uint32_t number,
@@ -267,32 +283,31 @@ static void copy(struct machine *machine, const struct core_op *op)
 {
     struct sim_cluster *cluster = machine->cluster;
     const struct layout *layout = cluster->layout;
-    float **saved = cluster->saved[1 - cluster->whole];
+    const struct store_layer *saved = cluster->saved[1 - cluster->whole];
     if (op->role == CORE_WORKER) {
         const struct layout_layer *layer = &layout->layers[op->index];
-        memcpy(saved[op->index], machine->worker_memory.params[op->index],
-               (size_t)layer->floats * sizeof(float));
+        store_worker_copy(&machine->worker_store, op, saved[op->index].weights);
         for (uint32_t i = 0; i < layer->units; i++)
             cluster->saved_at[layer->first_unit + i] = op->clock;
         return;
     }
-    uint32_t number = machine->server_memory.units[op->index];
+    uint32_t number = machine->server_store.units[op->index].number;
     const struct layout_unit *unit = &layout->units[number];
-    memcpy(saved[unit->layer] + unit->first, machine->server_memory.shard[op->index],
-           (size_t)unit->floats * sizeof(float));
+    store_server_copy(&machine->server_store, op, saved[unit->layer].weights + unit->first);
     cluster->saved_at[number] = op->clock;
 }
 
 void machine_op(struct machine *machine, const struct core_op *op)
 {
     struct core_out out = machine_out(machine);
+    void *scratch = machine->cluster->scratch;
     check_op(machine, op);
     if (op->kind == CORE_OP_COPY)
         copy(machine, op);
     else if (op->role == CORE_SERVER)
-        sim_server_op(&machine->server_memory, &machine->core.server, op);
+        store_server_op(&machine->server_store, &machine->core.server, op, scratch);
     else
-        sim_worker_op(&machine->worker_memory, &machine->core.worker, op);
+        store_worker_op(&machine->worker_store, &machine->core.worker, op, scratch);
     node_done(&machine->core, op, &out);
 }
 

@@ -65,9 +65,9 @@ bool sim_in(const struct sim_cluster *cluster, uint32_t unit, uint64_t clock, ui
            bits_has(&check->in[(unit * check->clocks + clock) * check->words], rank);
 }
 
-const float *sim_params(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer)
+struct sim_values sim_params(const struct sim_cluster *cluster, uint32_t rank, uint32_t layer)
 {
-    return cluster->machines[rank].worker_memory.params[layer];
+    return caller_params(&cluster->machines[rank].caller, layer);
 }
 
 bool sim_counted(const struct sim_cluster *cluster, uint32_t rank, uint32_t unit, uint32_t of)
@@ -98,5 +98,5 @@ uint64_t sim_events(const struct sim_cluster *cluster)
 
 uint64_t sim_server_floats(const struct sim_cluster *cluster, uint32_t server)
 {
-    return cluster->machines[cluster->layout->server_node[server]].server_memory.landing_floats;
+    return cluster->machines[cluster->layout->server_node[server]].server_store.landing_floats;
 }

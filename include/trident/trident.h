@@ -16,9 +16,6 @@
  * tri_sync waits until the layer may be used again. Every process runs the same
  * program on its own part of the data. With one process the calls do next to nothing.
  *
- * This version has the header but not yet the library behind it: only tri_version
- * and tri_status_name can be linked.
- *
  * THREADS. One thread at a time may be inside a call with the same job, with two
  * exceptions: tri_update and tri_sync may run in different threads for different
  * layers (join them before tri_clock), and tri_rank, tri_workers and tri_get_stats may
@@ -158,7 +155,8 @@ typedef struct tri_layer_info {
     tri_kind kind;            /* default TRI_FC */
     uint32_t rows, cols;      /* required */
     uint32_t max_factor_rows; /* K, the same on all ranks: the most rows u and v may have. 0: this
-                                 layer never gives factors. Dense updates are always allowed */
+                                 layer never gives factors. Above 0: it gives factors where
+                                 tri_scheme_of() says sfb or adam, and may give any form under ps */
     float *weights; /* required; rows x cols. Borrowed until tri_close. Rank 0's are filled
                        before tri_start, which overwrites those of the others */
     float *bias;    /* rows, or NULL. Borrowed until tri_close */
@@ -194,8 +192,9 @@ tri_status tri_start(tri_job *job, tri_error *err);
 
 /* How a layer travels: "ps" (dense updates to servers, parameters back), "sfb" (factors from
  * every worker to every other) or "adam" (factors to a server, parameters back; Project
- * Adam's way, not the optimiser). A hint what is best to give: every form is accepted
- * under every scheme and may change from call to call; the other form costs time or bytes.
+ * Adam's way, not the optimiser). Under ps every form is accepted and may change from call to
+ * call; factors and rows are made dense in the caller's thread. Under sfb and adam the update
+ * is factors, else TRI_EARG; a layer described with max_factor_rows 0 never gets these schemes.
  * Stays the same after tri_start. Static storage; NULL before it, or for a layer that does
  * not exist. */
 const char *tri_scheme_of(const tri_job *job, uint32_t layer);

@@ -3,9 +3,10 @@
 
 #include "trident/trident.h"
 
+#include "api/export.h"
+
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-#define EXPORT     __attribute__((visibility("default")))
 
 EXPORT const char *tri_version(void)
 {

@@ -256,6 +256,12 @@ void node_join(struct node *node, uint64_t now, const struct core_out *host)
     member_join(&node->member, &out);
 }
 
+void node_gone(struct node *node, uint32_t other, uint64_t now)
+{
+    if (node->member.started)
+        watch_gone(&node->member.watch, other, now);
+}
+
 void node_tick(struct node *node, uint64_t now, const struct core_out *host)
 {
     struct core_out out = begin(node, host);

@@ -62,6 +62,9 @@ bool node_adds(struct node *node, const struct message *message);
 void node_message(struct node *node, uint64_t now, const struct message *message,
                   const struct core_out *out);
 void node_done(struct node *node, const struct core_op *op, const struct core_out *out);
+/* There is no connection to that node any more, and there will be none: silence need not be waited
+ * for. */
+void node_gone(struct node *node, uint32_t other, uint64_t now);
 /* Every core_period(). */
 void node_tick(struct node *node, uint64_t now, const struct core_out *out);
 

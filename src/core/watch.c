@@ -74,6 +74,12 @@ void watch_heard(struct watch *watch, uint32_t node, uint64_t now)
         watch->heard[node] = now;
 }
 
+void watch_gone(struct watch *watch, uint32_t node, uint64_t now)
+{
+    uint64_t silence = 3 * watch->times.heartbeat;
+    watch->heard[node] = now > silence ? now - silence : 1;
+}
+
 bool watch_believes(const struct watch *watch, uint32_t node, uint64_t now)
 {
     uint64_t doubt = watch->doubt[node], heartbeat = watch->times.heartbeat;

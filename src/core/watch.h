@@ -38,6 +38,8 @@ void watch_fini(struct watch *watch);
 /* The job starts: from now on also those are expected to be heard who have not been yet. */
 void watch_start(struct watch *watch, uint64_t now);
 void watch_heard(struct watch *watch, uint32_t node, uint64_t now);
+/* It cannot be heard any more. */
+void watch_gone(struct watch *watch, uint32_t node, uint64_t now);
 
 /* Begins a tick: who is silent now is in `accused`. A node that itself slept for a while has
  * heard nobody meanwhile, which is no fault of theirs: the gap is not counted. */

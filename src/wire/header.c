@@ -76,7 +76,7 @@ static const struct {
     {"HTTP", 4, "an HTTP server"}, {"\x16\x03", 2, "a TLS client"}, {"SSH-", 4, "an SSH program"},
 };
 
-static tri_status refuse_magic(const uint8_t *in, tri_error *err)
+tri_status wire_refuse_stranger(const uint8_t in[4], tri_error *err)
 {
     for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
         if (memcmp(in, strangers[i].begins, strangers[i].len) == 0)
@@ -91,7 +91,7 @@ static tri_status refuse_magic(const uint8_t *in, tri_error *err)
 static tri_status check_frame(const uint8_t *in, tri_error *err)
 {
     if (wire_load_u32(in + AT_MAGIC) != WIRE_MAGIC)
-        return refuse_magic(in, err);
+        return wire_refuse_stranger(in, err);
     /* Before the checksum: another version may have it elsewhere. */
     unsigned version = wire_load_u16(in + AT_VERSION);
     if (version != WIRE_VERSION) {

@@ -49,6 +49,9 @@ void wire_header_encode(const struct wire_header *header, uint8_t out[WIRE_HEADE
 tri_status wire_header_decode(const uint8_t in[WIRE_HEADER_BYTES], const struct wire_limits *limits,
                               struct wire_header *out, tri_error *err);
 
+/* TRI_EINPUT, with a text that names who is known to begin so, or the bytes. */
+tri_status wire_refuse_stranger(const uint8_t in[4], tri_error *err);
+
 /* Sets payload_crc and checked from the header's lengths; head and data may be NULL
  * where the length is 0. */
 void wire_payload_cover(struct wire_header *header, const void *head, const void *data);

@@ -223,13 +223,14 @@ static uint32_t get_joining(struct wire_in *in, uint32_t what, const struct wire
     return rank;
 }
 
-enum { MARK_AGREED = 1, MARK_LAST = 2 };
+enum { MARK_AGREED = 1, MARK_LAST = 2, MARK_WORKER = 4 };
 
 void wire_mark_encode(const struct wire_mark *mark, struct buf *head)
 {
     wire_put_u32(head, mark->what);
     wire_put_u32(head, mark->rank);
-    wire_put_u32(head, (mark->agreed ? MARK_AGREED : 0U) | (mark->last ? MARK_LAST : 0U));
+    wire_put_u32(head, (mark->agreed ? MARK_AGREED : 0U) | (mark->last ? MARK_LAST : 0U) |
+                           (mark->worker ? MARK_WORKER : 0U));
 }
 
 tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *head,
@@ -242,10 +243,11 @@ tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *hea
     uint32_t flags = wire_get_u32(&in);
     mark.agreed = (flags & MARK_AGREED) != 0;
     mark.last = (flags & MARK_LAST) != 0;
-    if ((flags & ~(uint32_t)(MARK_AGREED | MARK_LAST)) != 0)
+    mark.worker = (flags & MARK_WORKER) != 0;
+    if ((flags & ~(uint32_t)(MARK_AGREED | MARK_LAST | MARK_WORKER)) != 0)
         wire_refuse(&in, "it has unknown flags");
-    else if (mark.what != WIRE_MARK_JOIN && flags != 0)
-        wire_refuse(&in, "it has flags and is no join");
+    else if (mark.what != WIRE_MARK_JOIN && (mark.agreed || mark.last))
+        wire_refuse(&in, "it has flags of a join and is none");
     tri_status status = wire_finish(&in, header, "head", err);
     if (status == TRI_OK)
         *out = mark;

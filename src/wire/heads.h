@@ -124,6 +124,7 @@ struct wire_mark {
     uint32_t rank; /* who joins again at T; 0 unless it is a join, as the next two */
     bool agreed;   /* all owners have agreed to T */
     bool last;     /* the other workers have closed at T: no unit goes beyond it */
+    bool worker;   /* it is for the worker of the node; else for its server */
 };
 void wire_mark_encode(const struct wire_mark *mark, struct buf *head);
 tri_status wire_mark_decode(const struct wire_header *header, const uint8_t *head,

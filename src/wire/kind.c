@@ -47,6 +47,7 @@ static const struct wire_kind_info kinds[WIRE_KINDS] = {
     [WIRE_BYE] = {"BYE", "W, C; C, node", CLOCK, .head = 0},
     [WIRE_FAILED] = {"FAILED", "node, node", PLAN, .head = 8, .data_min = 2,
                      .data_max = REASON_MAX},
+    [WIRE_PEERS] = {"PEERS", "C, node", 0, .data_min = 4, .data_max = LIST},
 };
 
 const struct wire_kind_info *wire_kind_at(unsigned kind)

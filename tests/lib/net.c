@@ -37,7 +37,7 @@ static float unit(struct rng *rng)
 
 /* ---- the computation of one rank ---- */
 
-static void init(void *ctx, uint32_t rank, uint32_t layer, float *params)
+static void init(void *ctx, uint32_t rank, uint32_t layer, struct sim_values params)
 {
     const struct net *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
@@ -45,8 +45,10 @@ static void init(void *ctx, uint32_t rank, uint32_t layer, float *params)
     /* Only rank 0's values count; the others must be overwritten by them. */
     rng_init(&rng, net->seed + 77 * (uint64_t)layer + 1000 * (uint64_t)rank);
     float scale = 1 / sqrtf((float)shape->cols);
-    for (uint64_t i = 0; i < shape->floats; i++)
-        params[i] = scale * unit(&rng);
+    for (size_t i = 0; i < (size_t)shape->rows * shape->cols; i++)
+        params.weights[i] = scale * unit(&rng);
+    for (uint32_t i = 0; shape->bias && i < shape->rows; i++)
+        params.bias[i] = scale * unit(&rng);
 }
 
 static void make_input(struct net *net, uint32_t rank, uint64_t clock)
@@ -72,7 +74,8 @@ static void last_gradient(struct net *net, uint32_t rank, uint64_t clock, uint32
     }
 }
 
-static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, const float *params)
+static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
+                    struct sim_values params)
 {
     struct net *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
@@ -81,10 +84,10 @@ static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, co
         make_input(net, rank, clock);
     for (uint32_t s = 0; s < batch_of(net, rank, clock); s++)
         for (uint32_t i = 0; i < shape->rows; i++) {
-            float sum = shape->bias ? params[(size_t)shape->rows * shape->cols + i] : 0;
+            float sum = shape->bias ? params.bias[i] : 0;
             for (uint32_t j = 0; j < shape->cols; j++)
-                sum +=
-                    params[(size_t)i * shape->cols + j] * net->a[rank][layer][s * shape->cols + j];
+                sum += params.weights[(size_t)i * shape->cols + j] *
+                       net->a[rank][layer][s * shape->cols + j];
             net->a[rank][layer + 1][s * shape->rows + i] = last ? sum : tanhf(sum);
         }
     if (last)
@@ -92,7 +95,7 @@ static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, co
 }
 
 static void input_gradient(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
-                           const float *params)
+                           struct sim_values params)
 {
     struct net *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
@@ -102,29 +105,32 @@ static void input_gradient(void *ctx, uint32_t rank, uint64_t clock, uint32_t la
         for (uint32_t j = 0; j < shape->cols; j++) {
             float sum = 0, a = net->a[rank][layer][s * shape->cols + j];
             for (uint32_t i = 0; i < shape->rows; i++)
-                sum += params[(size_t)i * shape->cols + j] *
+                sum += params.weights[(size_t)i * shape->cols + j] *
                        net->d[rank][layer + 1][s * shape->rows + i];
             net->d[rank][layer][s * shape->cols + j] = sum * (1 - a * a);
         }
 }
 
 static void dense_gradient(const struct net *net, uint32_t rank, uint32_t batch, uint32_t layer,
-                           float *dense)
+                           struct sim_values dense)
 {
     const struct layout_layer *shape = &net->layout->layers[layer];
-    memset(dense, 0, (size_t)shape->floats * sizeof *dense);
+    memset(dense.weights, 0, (size_t)shape->rows * shape->cols * sizeof *dense.weights);
+    if (shape->bias)
+        memset(dense.bias, 0, shape->rows * sizeof *dense.bias);
     for (uint32_t s = 0; s < batch; s++)
         for (uint32_t i = 0; i < shape->rows; i++) {
             float d = net->d[rank][layer + 1][s * shape->rows + i];
             for (uint32_t j = 0; j < shape->cols; j++)
-                dense[(size_t)i * shape->cols + j] += d * net->a[rank][layer][s * shape->cols + j];
+                dense.weights[(size_t)i * shape->cols + j] +=
+                    d * net->a[rank][layer][s * shape->cols + j];
             if (shape->bias)
-                dense[(size_t)shape->rows * shape->cols + i] += d;
+                dense.bias[i] += d;
         }
 }
 
 static struct sim_update update(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
-                                float *dense, float *u, float *v)
+                                struct sim_values dense, float *u, float *v)
 {
     struct net *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
@@ -146,12 +152,16 @@ static struct sim_update update(void *ctx, uint32_t rank, uint64_t clock, uint32
 }
 
 static void mean(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, const float *values,
-                 float *params)
+                 struct sim_values params)
 {
     (void)rank, (void)clock;
     const struct net *net = ctx;
-    for (uint64_t i = 0; i < net->layout->layers[layer].floats; i++)
-        params[i] -= net->lr * values[i];
+    const struct layout_layer *shape = &net->layout->layers[layer];
+    size_t matrix = (size_t)shape->rows * shape->cols;
+    for (size_t i = 0; i < matrix; i++)
+        params.weights[i] -= net->lr * values[i];
+    for (uint32_t i = 0; shape->bias && i < shape->rows; i++)
+        params.bias[i] -= net->lr * values[matrix + i];
 }
 
 struct sim_app net_app(struct net *net)
@@ -164,7 +174,7 @@ struct sim_app net_app(struct net *net)
                             .mean = mean};
 }
 
-double net_loss(struct net *net, const float *const params[])
+double net_loss(struct net *net, const struct sim_values params[])
 {
     uint32_t last = net->layout->layer_count - 1, width = net->layout->layers[last].rows;
     double sum = 0;
@@ -180,6 +190,12 @@ double net_loss(struct net *net, const float *const params[])
 
 /* ---- alone ---- */
 
+/* Weights and the bias behind them. */
+static struct sim_values in_one(const struct layout_layer *shape, float *values)
+{
+    return (struct sim_values){values, values + (size_t)shape->rows * shape->cols};
+}
+
 /* The mean over the union of all batches that have an update, in doubles. */
 static uint64_t union_mean(const struct net *net, uint64_t clock, uint32_t layer, float *out)
 {
@@ -192,7 +208,7 @@ static uint64_t union_mean(const struct net *net, uint64_t clock, uint32_t layer
         if (!net_has_update(net, r, clock, layer))
             continue;
         count += batch_of(net, r, clock);
-        dense_gradient(net, r, batch_of(net, r, clock), layer, dense);
+        dense_gradient(net, r, batch_of(net, r, clock), layer, in_one(shape, dense));
         for (uint64_t i = 0; i < shape->floats; i++)
             sum[i] += (double)dense[i];
     }
@@ -259,13 +275,13 @@ void net_train_alone(struct net *net, struct net_reference *alone, const struct 
     uint32_t layers = net->layout->layer_count;
     memset(alone, 0, sizeof *alone);
     for (uint32_t l = 0; l < layers; l++)
-        init(net, 0, l, alone->params[l]);
+        init(net, 0, l, in_one(&net->layout->layers[l], alone->params[l]));
     for (uint64_t clock = 0; clock < clocks; clock++) {
         for (uint32_t r = 0; r < net->layout->workers; r++) {
             for (uint32_t l = 0; l < layers; l++)
-                forward(net, r, clock, l, alone->params[l]);
+                forward(net, r, clock, l, in_one(&net->layout->layers[l], alone->params[l]));
             for (uint32_t l = layers; l-- > 0;)
-                input_gradient(net, r, clock, l, alone->params[l]);
+                input_gradient(net, r, clock, l, in_one(&net->layout->layers[l], alone->params[l]));
         }
         for (uint32_t l = 0; l < layers; l++) {
             if (by_kernel)

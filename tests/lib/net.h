@@ -26,7 +26,7 @@ struct sim_app net_app(struct net *net);
 bool net_has_update(const struct net *net, uint32_t rank, uint64_t clock, uint32_t layer);
 
 /* Mean squared error on samples that no rank trains on. */
-double net_loss(struct net *net, const float *const params[]);
+double net_loss(struct net *net, const struct sim_values params[]);
 
 /* The same training in one process, rank by rank, on parameters of its own. */
 struct net_reference {

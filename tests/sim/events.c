@@ -10,25 +10,26 @@
 #include "plan/plan.h"
 #include "sim/cluster.h"
 
-static void init(void *ctx, uint32_t rank, uint32_t layer, float *params)
+static void init(void *ctx, uint32_t rank, uint32_t layer, struct sim_values params)
 {
     (void)ctx, (void)rank, (void)layer;
-    params[0] = 1;
+    params.weights[0] = 1;
 }
 
-static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, const float *params)
+static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
+                    struct sim_values params)
 {
     (void)ctx, (void)rank, (void)clock, (void)layer, (void)params;
 }
 
 static struct sim_update update(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
-                                float *dense, float *u, float *v)
+                                struct sim_values dense, float *u, float *v)
 {
     (void)ctx, (void)rank, (void)clock, (void)layer;
     if (u != NULL)
         u[0] = v[0] = 1;
     else
-        dense[0] = 1;
+        dense.weights[0] = 1;
     return (struct sim_update){.given = true, .count = 1, .lr = 0.1f, .rows = 1};
 }
 

@@ -33,12 +33,16 @@ static void check_alone(struct job *job, const struct sim_cluster *cluster, uint
     bool exact = job->all_factors && !job->options.rules.aggregate && !twice;
     net_train_alone(&job->net, &alone, &job->options.optim, job->options.clocks, exact);
     double largest = 0, difference = 0;
-    for (uint32_t l = 0; l < job->layout->layer_count; l++)
+    for (uint32_t l = 0; l < job->layout->layer_count; l++) {
+        struct sim_values params = sim_params(cluster, 0, l);
+        uint64_t matrix = (uint64_t)job->layout->layers[l].rows * job->layout->layers[l].cols;
         for (uint64_t i = 0; i < job->layout->layers[l].floats; i++) {
-            double a = (double)alone.params[l][i], b = (double)sim_params(cluster, 0, l)[i];
+            float value = i < matrix ? params.weights[i] : params.bias[i - matrix];
+            double a = (double)alone.params[l][i], b = (double)value;
             largest = fmax(largest, fabs(a));
             difference = fmax(difference, fabs(a - b));
         }
+    }
     if (exact ? difference != 0 : !(difference <= 1e-5 * largest))
         fail_msg("seed %llu: differs from one process by %g of %g (%s, %s)",
                  (unsigned long long)seed, difference, largest, exact ? "exact" : "rounded",
@@ -280,7 +284,7 @@ TEST(memory_that_is_refused_is_told_and_nothing_leaks)
 
 /* An app whose rank 1 has another learning rate. */
 static struct sim_update other_rate(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
-                                    float *dense, float *u, float *v)
+                                    struct sim_values dense, float *u, float *v)
 {
     struct net *net = ctx;
     struct sim_update update = net_app(net).update(ctx, rank, clock, layer, dense, u, v);

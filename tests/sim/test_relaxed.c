@@ -132,7 +132,7 @@ TEST(asp_applies_every_update_once_about_as_stale_as_there_are_workers)
 
 static double loss_of(struct job *job, const struct sim_cluster *cluster)
 {
-    const float *params[NET_MAX_LAYERS];
+    struct sim_values params[NET_MAX_LAYERS];
     for (uint32_t i = 0; i < job->layout->layer_count; i++)
         params[i] = sim_params(cluster, 0, i);
     return net_loss(&job->net, params);

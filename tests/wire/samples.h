@@ -6,6 +6,7 @@
 #include "wire/decision.h"
 #include "wire/heads.h"
 #include "wire/hello.h"
+#include "wire/peers.h"
 #include "wire/reason.h"
 #include "wire/report.h"
 
@@ -113,6 +114,17 @@ static inline void sample_decision(struct message *m)
     wire_decision_relay(&out, &relay, (const uint32_t[]){4, 5}, 2);
 }
 
+static inline void sample_peers(struct message *m)
+{
+    struct wire_peers_out out;
+    const struct wire_peer peers[] = {{0, wire_text_of("10.0.0.7:7401")},
+                                      {2, wire_text_of("[::1]:80")},
+                                      {0x1f1f2, wire_text_of("node-9.example:65535")}};
+    wire_peers_begin(&out, &m->data);
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++)
+        (void)wire_peers_add(&out, &peers[i], NULL);
+}
+
 /* The payload of kinds about values; the rest is below. */
 static inline void sample_values(struct message *m)
 {
@@ -215,6 +227,9 @@ static inline void sample_payload(struct message *m)
         wire_failed_encode(&(struct wire_failed){0x11213, .status = TRI_EIO}, &m->head);
         wire_reason_encode("disk full", &m->data);
         break;
+    case WIRE_PEERS:
+        sample_peers(m);
+        break;
     default: /* a header is all */
         break;
     }
@@ -272,6 +287,7 @@ union message_out {
     struct wire_text reason;
     struct wire_ranks ranks;
     struct wire_in report;
+    struct wire_in peers;
     struct wire_decision decision;
 };
 
@@ -333,6 +349,8 @@ static inline tri_status message_data(const struct wire_header *header, const ui
         return wire_report_decode(header, data, limits, &out.report, err);
     case WIRE_DECISION:
         return wire_decision_decode(header, data, limits, &out.decision, err);
+    case WIRE_PEERS:
+        return wire_peers_decode(header, data, limits, &out.peers, err);
     default:
         return TRI_OK;
     }

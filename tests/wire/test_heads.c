@@ -147,9 +147,11 @@ TEST(marks_and_their_answers_come_back_as_they_were)
             mark.agreed = rng_below(&rng, 2) == 1;
             mark.last = rng_below(&rng, 2) == 1;
         }
+        mark.worker = rng_below(&rng, 2) == 1;
         COME_BACK(mark, WIRE_MARK, mark, mark2);
         assert_true(mark.what == mark2.what && mark.rank == mark2.rank &&
-                    mark.agreed == mark2.agreed && mark.last == mark2.last);
+                    mark.agreed == mark2.agreed && mark.last == mark2.last &&
+                    mark.worker == mark2.worker);
 
         struct wire_marked marked = {mark.what, rng_below(&rng, 2) == 1, below(&rng, 1000001),
                                      mark.rank, owner(&rng)};
@@ -338,16 +340,18 @@ TEST(each_flag_of_a_mark_has_its_bit_and_unknown_ones_are_refused)
             tri_error err = {0};
             wire_store_u32(head + 8, UINT32_C(1) << bit);
             tri_status status = wire_mark_decode(&header, head, &limits, &got, &err);
-            if (bit < 2 && what == WIRE_MARK_JOIN) {
+            if (bit == 2 || (bit < 2 && what == WIRE_MARK_JOIN)) {
                 assert_int_equal(status, TRI_OK);
-                assert_true(got.agreed == (bit == 0) && got.last == (bit == 1));
+                assert_true(got.agreed == (bit == 0) && got.last == (bit == 1) &&
+                            got.worker == (bit == 2));
                 continue;
             }
             assert_int_equal(status, TRI_EINPUT);
             assert_string_equal(
-                err.text, bit < 2
-                              ? "head of MARK from node 0 is malformed: it has flags and is no join"
-                              : "head of MARK from node 0 is malformed: it has unknown flags");
+                err.text,
+                bit < 2
+                    ? "head of MARK from node 0 is malformed: it has flags of a join and is none"
+                    : "head of MARK from node 0 is malformed: it has unknown flags");
         }
     }
 }
@@ -355,12 +359,12 @@ TEST(each_flag_of_a_mark_has_its_bit_and_unknown_ones_are_refused)
 TEST(known_flags_of_a_mark_do_not_hide_unknown_ones)
 {
     (void)state;
-    for (uint8_t flags = 0; flags < 8; flags++) {
+    for (uint8_t flags = 0; flags < 16; flags++) {
         uint8_t head[12] = {WIRE_MARK_JOIN, 0, 0, 0, 7, 0, 0, 0, flags};
         struct wire_header header = {.kind = WIRE_MARK, .head_len = 12};
         struct wire_mark got;
         assert_int_equal(wire_mark_decode(&header, head, &limits, &got, NULL),
-                         flags < 4 ? TRI_OK : TRI_EINPUT);
+                         flags < 8 ? TRI_OK : TRI_EINPUT);
     }
 }
 
@@ -375,7 +379,7 @@ TEST(only_a_join_names_a_rank_and_has_flags)
         for (unsigned flags = 1; flags < 4; flags++) {
             mark = (struct wire_mark){what, .agreed = (flags & 1) != 0, .last = (flags & 2) != 0};
             REFUSED(mark, WIRE_MARK, mark, got,
-                    "head of MARK from node 0 is malformed: it has flags and is no join");
+                    "head of MARK from node 0 is malformed: it has flags of a join and is none");
         }
         struct wire_marked marked = {what, true, 1, 1, 0}, got_marked;
         REFUSED(marked, WIRE_MARKED, marked, got_marked,

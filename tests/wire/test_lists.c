@@ -1,4 +1,5 @@
-/* wire/ranks, wire/report, wire/decision, wire/reason: walked lists are the written ones. */
+/* wire/ranks, wire/report, wire/decision, wire/reason, wire/peers: walked lists are the written
+ * ones. */
 #include "wire/decision.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 
 #include "base/rng.h"
 #include "lib/test.h"
+#include "wire/peers.h"
 #include "wire/reason.h"
 #include "wire/report.h"
 
@@ -405,6 +407,110 @@ TEST(a_reason_with_control_characters_or_without_end_is_refused)
     assert_string_equal(err.text, "data of EVICTED from node 4 is malformed: a reason is too long");
 }
 
+/* An address of printable characters. */
+static struct wire_text draw_address(struct rng *rng, char *room)
+{
+    size_t len = 1 + (size_t)rng_below(rng, rng_below(rng, 8) == 0 ? WIRE_TEXT_MAX : 20);
+    for (size_t i = 0; i < len; i++)
+        room[i] = (char)(0x21 + rng_below(rng, 0x7f - 0x21));
+    return (struct wire_text){.at = room, .len = len};
+}
+
+TEST(addresses_come_back)
+{
+    (void)state;
+    struct rng rng;
+    struct buf data;
+    rng_init(&rng, 15);
+    buf_init(&data, &mem_libc);
+    for (int run = 0; run < RUNS; run++) {
+        char room[NODES][WIRE_TEXT_MAX];
+        struct wire_text addresses[NODES];
+        uint32_t nodes[NODES], count = choose(&rng, NODES, nodes);
+        struct wire_peers_out out;
+        struct wire_peer peer;
+        struct wire_in list;
+        tri_error err = {0};
+        buf_clear(&data);
+        wire_peers_begin(&out, &data);
+        for (uint32_t i = 0; i < count; i++) {
+            addresses[i] = draw_address(&rng, room[i]);
+            peer = (struct wire_peer){nodes[i], addresses[i]};
+            assert_int_equal(wire_peers_add(&out, &peer, &err), TRI_OK);
+        }
+        struct wire_header header = header_of(WIRE_PEERS, &data);
+        if (wire_peers_decode(&header, bytes_of(&data), &limits, &list, &err) != TRI_OK)
+            fail_msg("seed 15, run %d: %s", run, err.text);
+        for (uint32_t i = 0; i < count; i++) {
+            assert_true(wire_peer_next(&list, &peer));
+            assert_true(peer.node == nodes[i] && wire_text_equal(peer.address, addresses[i]));
+        }
+        assert_false(wire_peer_next(&list, &peer));
+    }
+    buf_fini(&data);
+}
+
+static void refuse_peer(uint32_t node, struct wire_text address, const char *text)
+{
+    struct buf data;
+    struct wire_peers_out out;
+    tri_error err = {0};
+    buf_init(&data, &mem_libc);
+    wire_peers_begin(&out, &data);
+    assert_int_equal(wire_peers_add(&out, &(struct wire_peer){7, wire_text_of("here:1")}, &err),
+                     TRI_OK);
+    size_t len = data.len;
+    assert_int_equal(wire_peers_add(&out, &(struct wire_peer){node, address}, &err), TRI_EARG);
+    assert_string_equal(err.text, text);
+    assert_int_equal(data.len, len);
+    buf_fini(&data);
+}
+
+TEST(addresses_that_cannot_travel_are_refused_before_they_do)
+{
+    (void)state;
+    char room[WIRE_TEXT_MAX + 1];
+    memset(room, 'x', sizeof room);
+    const char *bad = "the address of node 8 is empty, longer than 255 bytes or not printable";
+    refuse_peer(8, (struct wire_text){room, sizeof room}, bad);
+    refuse_peer(8, wire_text_of(""), bad);
+    refuse_peer(8, wire_text_of("two words:1"), bad);
+    refuse_peer(8, wire_text_of("caf\xc3\xa9:1"), bad);
+    refuse_peer(8, wire_text_of("bell\x07:1"), bad);
+    refuse_peer(7, wire_text_of("x:1"), "node 7 is out of order among the addresses");
+    refuse_peer(6, wire_text_of("x:1"), "node 6 is out of order among the addresses");
+    refuse_peer(WIRE_MAX_NODES, wire_text_of("x:1"),
+                "node 131072 is out of order among the addresses");
+}
+
+static void refuse_peers(const char *bytes, size_t len, const char *why)
+{
+    struct wire_header header = {.kind = WIRE_PEERS, .sender = 4, .data_len = (uint32_t)len};
+    struct wire_in list = {.failed = "untouched"};
+    tri_error err = {0};
+    assert_int_equal(wire_peers_decode(&header, (const uint8_t *)bytes, &limits, &list, &err),
+                     TRI_EINPUT);
+    assert_non_null(strstr(err.text, why));
+    assert_string_equal(list.failed, "untouched");
+}
+
+TEST(addresses_out_of_order_or_bounds_are_refused)
+{
+    (void)state;
+#define REFUSE(bytes, why) refuse_peers(bytes, sizeof(bytes) - 1, why)
+    REFUSE("\2\0\0\0\3\0\0\0\1a\3\0\0\0\1b", "nodes do not ascend");
+    REFUSE("\2\0\0\0\3\0\0\0\1a\2\0\0\0\1b", "nodes do not ascend");
+    REFUSE("\1\0\0\0\x1e\0\0\0\1a", "a node is past the last one");
+    REFUSE("\1\0\0\0\3\0\0\0\1 ", "no printable ASCII");
+    REFUSE("\1\0\0\0\3\0\0\0\1\xe9", "no printable ASCII");
+    REFUSE("\1\0\0\0\3\0\0\0\1\x1b", "control character");
+    REFUSE("\1\0\0\0\3\0\0\0\0", "more items than it has bytes for");
+    REFUSE("\1\0\0\0\3\0\0\0\0a", "an address is empty");
+    REFUSE("\xff\xff\xff\xff\3\0\0\0\1a", "more items than it has bytes for");
+    REFUSE("\0\0\0\0\3", "bytes follow its end");
+#undef REFUSE
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +522,9 @@ int main(void)
         cmocka_unit_test(a_reason_always_gets_through),
         cmocka_unit_test(random_reasons_come_back),
         cmocka_unit_test(a_reason_with_control_characters_or_without_end_is_refused),
+        cmocka_unit_test(addresses_come_back),
+        cmocka_unit_test(addresses_that_cannot_travel_are_refused_before_they_do),
+        cmocka_unit_test(addresses_out_of_order_or_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

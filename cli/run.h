@@ -1,0 +1,139 @@
+/* Inside trident run: what was asked for, where the job lives, and what is printed of it. */
+#ifndef TRIDENT_CLI_RUN_H
+#define TRIDENT_CLI_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "cli/cli.h"
+#include "os/process.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { RUN_MAX = 1024, RUN_NOT_GIVEN = 99 };
+enum run_on_failure { RUN_CONTINUE, RUN_STOP };
+
+/* What the options fill; choices that were not given are RUN_NOT_GIVEN. */
+struct run_settings {
+    uint64_t workers, servers;
+    unsigned colocate; /* 0: yes, 1: no */
+    unsigned on_failure;
+    const char *hosts, *env;
+    double timeout_s; /* 0: none */
+};
+
+/* A command line of trident run. The texts are argv's; variables is the reader's memory. */
+struct run_request {
+    struct run_settings settings;
+    bool help;
+    const char **variables; /* "K=V" */
+    size_t variable_count;
+    const char *const *program; /* its name and arguments */
+    size_t program_count;
+};
+
+extern const struct option_row run_rows[];
+tri_status run_read(int argc, const char *const *argv, struct run_request *request,
+                    const struct mem *mem, tri_error *err);
+void run_request_free(struct run_request *request, const struct mem *mem);
+
+static inline size_t run_workers(const struct run_request *request)
+{
+    return (size_t)request->settings.workers;
+}
+
+/* Servers in processes of their own. */
+static inline size_t run_servers(const struct run_request *request)
+{
+    const struct run_settings *settings = &request->settings;
+    if (settings->colocate != 1)
+        return 0;
+    return (size_t)(settings->servers != 0 ? settings->servers : settings->workers);
+}
+
+/* ---- the job, as its processes find it in their environment ---- */
+
+enum { RUN_TOKEN_BYTES = 16 };
+
+struct run_job {
+    char name[64];
+    char token[2 * RUN_TOKEN_BYTES + 1];
+    unsigned port;    /* MASTER_PORT; the one above it is Trident's */
+    unsigned threads; /* of each worker's arithmetic */
+};
+
+/* Two free ports in a row on this machine, a name and a token nobody can guess. */
+tri_status run_job_init(struct run_job *job, const struct run_request *request, tri_error *err);
+
+/* Strings "K=V" one behind the other, and pointers to those that hold: of several with one
+ * name the last, none if that is a name alone. */
+struct run_environment {
+    const struct mem *mem;
+    struct buf text;
+    char **list; /* ended by NULL; made by run_environment_of() */
+};
+
+/* The environment of process i: workers first, servers behind them. */
+tri_status run_environment_of(const struct run_request *request, const struct run_job *job,
+                              size_t i, struct run_environment *environment, tri_error *err);
+void run_environment_init(struct run_environment *environment, const struct mem *mem);
+void run_environment_fini(struct run_environment *environment);
+
+/* ---- what a process prints ---- */
+
+/* Where whole lines go. flush() writes len bytes; it may not fail, but forget them. */
+struct run_sink {
+    void (*flush)(void *ctx, struct run_sink *sink);
+    void *ctx;
+    FILE *file;
+    int fd;      /* of file; -1: it has none */
+    bool broken; /* nothing more can be written */
+    size_t len;
+    char data[1 << 16];
+};
+
+void run_sink_add(struct run_sink *sink, const char *bytes, size_t len);
+
+/* One output of a process: its bytes, made lines with a prefix. A line is kept until its end
+ * has come, so that no other line can break it; one longer than RUN_LINE_MAX, or for which
+ * there is no memory, is cut. An empty prefix passes all on as it comes. */
+enum { RUN_LINE_ROOM = 1 << 14, RUN_LINE_MAX = 1 << 24, RUN_LAST = 160 };
+
+struct run_lines {
+    const struct mem *mem;
+    const char *prefix;
+    char *data;
+    size_t len, cap;
+    /* The last line that was not empty, or its beginning. */
+    char last[RUN_LAST];
+    size_t last_len;
+    bool last_whole;
+};
+
+bool run_lines_init(struct run_lines *lines, const char *prefix, const struct mem *mem);
+void run_lines_fini(struct run_lines *lines);
+/* Reads once; what came goes to sink. False when there is nothing more to come. */
+bool run_lines_read(struct run_lines *lines, int fd, struct run_sink *sink);
+void run_lines_end(struct run_lines *lines, struct run_sink *sink); /* the line without an end */
+const char *run_lines_last(struct run_lines *lines);                /* harmless; "" for none */
+
+/* ---- the processes ---- */
+
+/* Starts them all and stays until all have ended. */
+tri_status run_watch(struct cli *cli, const struct run_request *request, const struct run_job *job,
+                     const char *path, tri_error *err);
+
+/* The whole command, as commands.c calls it: the words behind "trident run". */
+tri_status run_main(struct cli *cli, int argc, const char *const *argv, struct buf *out,
+                    tri_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,232 @@
+/* What the processes of a job are told: where to meet, and by which name and token. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cli/run.h"
+
+extern char **environ;
+
+/* ---- the job ---- */
+
+/* A socket that listens on a port of this machine; 0 lets the kernel choose. -1: taken. */
+static int listen_on(unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int yes = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0)
+        return fd;
+    int reason = errno;
+    process_close(&fd);
+    errno = reason;
+    return -1;
+}
+
+static unsigned port_of(int fd)
+{
+    struct sockaddr_in address = {0};
+    socklen_t len = sizeof address;
+    return getsockname(fd, (struct sockaddr *)&address, &len) == 0 ? ntohs(address.sin_port) : 0;
+}
+
+/* Nothing holds the two ports from here until rank 0 takes them. Another program could
+ * come between, so they are tried by listening, which two programs cannot do at once. */
+static tri_status pick_ports(unsigned *port, tri_error *err)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        int first = listen_on(0);
+        if (first < 0)
+            return fail_errno(err, TRI_EIO, "cannot listen on a port of 127.0.0.1");
+        unsigned at = port_of(first);
+        int second = at > 0 && at < 65535 ? listen_on(at + 1) : -1;
+        bool found = second >= 0;
+        process_close(&first);
+        process_close(&second);
+        if (found) {
+            *port = at;
+            return TRI_OK;
+        }
+    }
+    return fail(err, TRI_EIO, "cannot find two free ports in a row on 127.0.0.1");
+}
+
+static tri_status make_token(char *token, tri_error *err)
+{
+    unsigned char bytes[RUN_TOKEN_BYTES];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return fail_errno(err, TRI_EIO, "cannot make a random token");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        (void)snprintf(token + 2 * i, 3, "%02x", bytes[i]);
+    return TRI_OK;
+}
+
+/* The program's base name, of harmless characters, and our pid. */
+static void make_name(const char *program, char *name, size_t size)
+{
+    const char *slash = strrchr(program, '/');
+    (void)snprintf(name, size, "%.40s-%ld", slash != NULL ? slash + 1 : program, (long)getpid());
+    for (char *c = name; *c != '\0'; c++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c) == NULL)
+            *c = '_';
+}
+
+static unsigned cores(void)
+{
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count > 0 ? (unsigned)count : 1;
+}
+
+tri_status run_job_init(struct run_job *job, const struct run_request *request, tri_error *err)
+{
+    unsigned share = cores() / (unsigned)run_workers(request);
+    job->threads = share > 0 ? share : 1;
+    make_name(request->program[0], job->name, sizeof job->name);
+    tri_status status = make_token(job->token, err);
+    return status == TRI_OK ? pick_ports(&job->port, err) : status;
+}
+
+/* ---- environments ---- */
+
+static void add(struct run_environment *environment, const char *entry)
+{
+    buf_add(&environment->text, entry, strlen(entry) + 1);
+}
+
+__attribute__((format(printf, 3, 4))) static void set(struct run_environment *environment,
+                                                      const char *name, const char *format, ...)
+{
+    char value[128];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(value, sizeof value, format, args);
+    va_end(args);
+    buf_format(&environment->text, "%s=%s", name, value);
+    buf_char(&environment->text, '\0');
+}
+
+static void set_unless_there(struct run_environment *environment, const char *name, unsigned value)
+{
+    size_t len = strlen(name);
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+        if (strncmp(*entry, name, len) == 0 && (*entry)[len] == '=')
+            return;
+    set(environment, name, "%u", value);
+}
+
+static void add_worker(const struct run_request *request, const struct run_job *job, size_t i,
+                       struct run_environment *environment)
+{
+    size_t workers = run_workers(request);
+    set(environment, "RANK", "%zu", i);
+    set(environment, "WORLD_SIZE", "%zu", workers);
+    set(environment, "LOCAL_RANK", "%zu", i);
+    set(environment, "LOCAL_WORLD_SIZE", "%zu", workers);
+    set(environment, "TRIDENT_RANK", "%zu", i);
+    add(environment, "TRIDENT_NODE");
+    set_unless_there(environment, "OMP_NUM_THREADS", job->threads);
+    set_unless_there(environment, "OPENBLAS_NUM_THREADS", job->threads);
+}
+
+/* A server has a node and no rank; one of an outer job must not be taken for its own. */
+static void add_server(size_t i, struct run_environment *environment)
+{
+    static const char *const not_its[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                                          "TRIDENT_RANK"};
+    for (size_t k = 0; k < sizeof not_its / sizeof not_its[0]; k++)
+        add(environment, not_its[k]);
+    set(environment, "TRIDENT_NODE", "%zu", i);
+}
+
+static void add_job(const struct run_request *request, const struct run_job *job,
+                    struct run_environment *environment)
+{
+    const struct run_settings *settings = &request->settings;
+    set(environment, "MASTER_ADDR", "127.0.0.1");
+    set(environment, "MASTER_PORT", "%u", job->port);
+    set(environment, "TRIDENT_PORT", "%u", job->port + 1);
+    set(environment, "TRIDENT_COORDINATOR", "127.0.0.1:%u", job->port + 1);
+    set(environment, "TRIDENT_JOB", "%s", job->name);
+    set(environment, "TRIDENT_TOKEN", "%s", job->token);
+    set(environment, "TRIDENT_WORKERS", "%zu", run_workers(request));
+    if (run_servers(request) > 0)
+        set(environment, "TRIDENT_SERVERS", "%zu", run_servers(request));
+    else if (settings->servers != 0)
+        set(environment, "TRIDENT_SERVERS", "%llu", (unsigned long long)settings->servers);
+    if (settings->colocate != RUN_NOT_GIVEN)
+        set(environment, "TRIDENT_COLOCATE", "%s", settings->colocate == 0 ? "yes" : "no");
+    if (settings->on_failure != RUN_NOT_GIVEN)
+        set(environment, "TRIDENT_ON_FAILURE", "%s",
+            settings->on_failure == RUN_STOP ? "stop" : "continue");
+}
+
+static const char *next_entry(const char *entry)
+{
+    return entry + strlen(entry) + 1;
+}
+
+/* Does this entry hold: a value, and none behind it with the same name? */
+static bool holds(const char *entry, const char *end)
+{
+    size_t name = strcspn(entry, "=");
+    if (entry[name] == '\0')
+        return false;
+    for (const char *later = next_entry(entry); later < end; later = next_entry(later))
+        if (strcspn(later, "=") == name && memcmp(later, entry, name) == 0)
+            return false;
+    return true;
+}
+
+static tri_status list_entries(struct run_environment *environment, tri_error *err)
+{
+    if (!buf_ok(&environment->text))
+        return fail_nomem(err, "an environment");
+    char *end = environment->text.data + environment->text.len;
+    size_t count = 0;
+    for (const char *entry = environment->text.data; entry < end; entry = next_entry(entry))
+        count++;
+    environment->list = mem_array(environment->mem, count + 1, sizeof *environment->list);
+    if (environment->list == NULL)
+        return fail_nomem(err, "an environment");
+    count = 0;
+    for (char *entry = environment->text.data; entry < end; entry += strlen(entry) + 1)
+        if (holds(entry, end))
+            environment->list[count++] = entry;
+    return TRI_OK;
+}
+
+void run_environment_init(struct run_environment *environment, const struct mem *mem)
+{
+    *environment = (struct run_environment){.mem = mem};
+    buf_init(&environment->text, mem);
+}
+
+void run_environment_fini(struct run_environment *environment)
+{
+    mem_free(environment->mem, environment->list);
+    buf_fini(&environment->text);
+}
+
+tri_status run_environment_of(const struct run_request *request, const struct run_job *job,
+                              size_t i, struct run_environment *environment, tri_error *err)
+{
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+        add(environment, *entry);
+    add_job(request, job, environment);
+    if (i < run_workers(request))
+        add_worker(request, job, i, environment);
+    else
+        add_server(i, environment);
+    for (size_t k = 0; k < request->variable_count; k++)
+        add(environment, request->variables[k]);
+    return list_entries(environment, err);
+}

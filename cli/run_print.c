@@ -1,0 +1,148 @@
+/* What trident run prints: the lines of its processes, and what it has to say of them. */
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/run_watch.h"
+
+/* Waits until fd takes bytes, and heeds signals and deadlines meanwhile. False when the job
+ * has been killed and the reader still does not read. */
+static bool writable(struct run_watch *watch, int fd)
+{
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = fd, .events = POLLOUT},
+                                {.fd = watch->signals.fd, .events = POLLIN}};
+        bool killed = watch->phase == RUN_KILLED;
+        int wait_ms = killed ? (int)(RUN_LEFTOVER_S * 1e3) : run_patience(watch, false);
+        int ready = poll(fds, killed ? 1 : 2, wait_ms);
+        if (ready > 0 && fds[0].revents != 0)
+            return true;
+        if (killed)
+            return false;
+        run_take_signals(watch);
+        run_take_deadlines(watch);
+    }
+}
+
+static bool write_out(struct run_watch *watch, const struct run_sink *sink)
+{
+    for (size_t at = 0; at < sink->len;) {
+        if (!writable(watch, sink->fd))
+            return false;
+        size_t part = sink->len - at < PIPE_BUF ? sink->len - at : PIPE_BUF;
+        ssize_t put = write(sink->fd, sink->data + at, part);
+        if (put >= 0)
+            at += (size_t)put;
+        else if (errno != EAGAIN && errno != EINTR)
+            return false;
+    }
+    return true;
+}
+
+/* run_sink.flush: after a failure the rest is forgotten, and if it was standard output, the
+ * job stopped. */
+static void flush(void *ctx, struct run_sink *sink)
+{
+    struct run_watch *watch = ctx;
+    bool ok = sink->broken;
+    if (!ok && sink->fd >= 0)
+        ok = write_out(watch, sink);
+    else if (!ok)
+        ok = fwrite(sink->data, 1, sink->len, sink->file) == sink->len && fflush(sink->file) == 0;
+    sink->len = 0;
+    if (ok)
+        return;
+    sink->broken = true;
+    if (sink == &watch->out) {
+        watch->output_errno = errno;
+        run_stop(watch, RUN_WHY_OUTPUT, SIGTERM);
+    }
+}
+
+void run_sink_open(struct run_watch *watch, struct run_sink *sink, FILE *file)
+{
+    (void)fflush(file);
+    sink->flush = flush;
+    sink->ctx = watch;
+    sink->file = file;
+    sink->fd = fileno(file);
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct run_watch *watch, const char *format,
+                                                      ...)
+{
+    char text[RUN_TEXT + 100];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (len < 0)
+        return;
+    run_sink_add(&watch->err, "trident run: ", 13);
+    run_sink_add(&watch->err, text, strlen(text));
+    run_sink_add(&watch->err, "\n", 1);
+    flush(watch, &watch->err);
+}
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "es";
+}
+
+/* Says once what each phase is about; of a failure run_report() has told. */
+void run_announce(struct run_watch *watch)
+{
+    char text[UNITS_TEXT], name[PROCESS_SIGNAL_TEXT];
+    if (watch->announced == watch->phase)
+        return;
+    if (watch->announced == RUN_RUNNING && watch->why == RUN_WHY_SIGNAL)
+        say(watch, "%s: stopping %zu process%s", process_signal_name(watch->told, name),
+            watch->stopped, plural(watch->stopped));
+    if (watch->announced == RUN_RUNNING && watch->why == RUN_WHY_TIMEOUT)
+        say(watch, "%s have passed: stopping %zu process%s",
+            units_show_time(watch->request->settings.timeout_s, text), watch->stopped,
+            plural(watch->stopped));
+    if (watch->announced == RUN_RUNNING && watch->why == RUN_WHY_SERVERS)
+        say(watch, "all workers have ended: stopping %zu server%s", watch->stopped,
+            watch->stopped == 1 ? "" : "s");
+    if (watch->phase == RUN_KILLED && watch->killed > 0)
+        say(watch, "%zu process%s did not stop: killed", watch->killed, plural(watch->killed));
+    watch->announced = watch->phase;
+}
+
+static void describe(struct run_child *child, pid_t pid, char out[RUN_TEXT])
+{
+    char name[PROCESS_SIGNAL_TEXT];
+    const char *last = run_lines_last(&child->err);
+    int used;
+    if (child->end.signal != 0)
+        used = snprintf(out, RUN_TEXT, "%s (pid %ld) was killed by %s", child->name, (long)pid,
+                        process_signal_name(child->end.signal, name));
+    else
+        used = snprintf(out, RUN_TEXT, "%s (pid %ld) exited with %d", child->name, (long)pid,
+                        child->end.code);
+    if (last[0] != '\0' && used > 0 && used < RUN_TEXT)
+        (void)snprintf(out + used, (size_t)(RUN_TEXT - used), ": %s", last);
+}
+
+void run_report(struct run_watch *watch, struct run_child *child, pid_t pid)
+{
+    bool stops = watch->request->settings.on_failure == RUN_STOP;
+    size_t others = run_left(watch, 0, watch->count);
+    char how[RUN_TEXT];
+    watch->failures++;
+    describe(child, pid, how);
+    if (watch->first == NULL) {
+        watch->first = child;
+        memcpy(watch->how, how, sizeof how);
+    } else if (stops) {
+        return;
+    }
+    const char *then = stops ? "; stopping the others" : "; the others go on";
+    say(watch, "%s%s", how, others > 0 ? then : "");
+    if (stops)
+        run_stop(watch, RUN_WHY_FAILURE, SIGTERM);
+}

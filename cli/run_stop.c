@@ -1,0 +1,121 @@
+/* When the processes of a job are stopped: by signals, deadlines and failures. */
+#include <limits.h>
+#include <time.h>
+
+#include "cli/run_watch.h"
+
+/* How long a process may take to stop, and servers to follow the last worker. */
+static const double stop_s = 5, servers_s = 5;
+
+double run_now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void signal_all(const struct run_watch *watch, int number)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        if (!watch->children[i].done)
+            process_signal(&watch->children[i].process, number);
+}
+
+size_t run_left(const struct run_watch *watch, size_t from, size_t to)
+{
+    size_t count = 0;
+    for (size_t i = from; i < to; i++)
+        count += !watch->children[i].ended;
+    return count;
+}
+
+static void kill_all(struct run_watch *watch)
+{
+    run_take_ends(watch);
+    watch->phase = RUN_KILLED;
+    watch->killed = run_left(watch, 0, watch->count);
+    signal_all(watch, SIGKILL);
+}
+
+void run_stop(struct run_watch *watch, enum run_why why, int number)
+{
+    if (watch->phase != RUN_RUNNING)
+        return;
+    watch->phase = RUN_STOPPING;
+    watch->why = why;
+    watch->stopped = run_left(watch, 0, watch->count);
+    watch->kill_at = run_now() + stop_s;
+    signal_all(watch, number);
+    signal_all(watch, SIGCONT); /* a stopped process would not hear of it */
+}
+
+void run_take_signals(struct run_watch *watch)
+{
+    int number;
+    while ((number = process_signals_next(&watch->signals)) != 0) {
+        if (number == SIGCHLD) /* it has woken the loop, which looks at every child */
+            continue;
+        if (watch->phase == RUN_RUNNING) {
+            watch->told = number;
+            run_stop(watch, RUN_WHY_SIGNAL, number);
+        } else if (watch->why == RUN_WHY_SIGNAL) { /* asked twice */
+            kill_all(watch);
+        } else { /* stopping already: now for this reason */
+            watch->told = number;
+            watch->why = RUN_WHY_SIGNAL;
+        }
+    }
+}
+
+bool run_passed(double at, double time)
+{
+    return at > 0 && time >= at;
+}
+
+void run_take_deadlines(struct run_watch *watch)
+{
+    double time = run_now();
+    if (run_passed(watch->timeout_at, time))
+        run_stop(watch, RUN_WHY_TIMEOUT, SIGTERM);
+    if (run_passed(watch->servers_at, time))
+        run_stop(watch, RUN_WHY_SERVERS, SIGTERM);
+    if (watch->phase == RUN_STOPPING && run_passed(watch->kill_at, time))
+        kill_all(watch);
+}
+
+static double sooner(double a, double b)
+{
+    return a > 0 && (b <= 0 || a < b) ? a : b;
+}
+
+int run_patience(const struct run_watch *watch, bool leftovers)
+{
+    double at = 0;
+    if (watch->phase == RUN_RUNNING)
+        at = sooner(watch->timeout_at, watch->servers_at);
+    else if (watch->phase == RUN_STOPPING)
+        at = watch->kill_at;
+    for (size_t i = 0; i < watch->count && leftovers; i++)
+        if (watch->children[i].ended && !watch->children[i].done)
+            at = sooner(watch->children[i].leftover_at, at);
+    if (at <= 0)
+        return -1;
+    double ms = (at - run_now()) * 1e3 + 1; /* up, or the last one would be spent turning */
+    return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void run_take_ends(struct run_watch *watch)
+{
+    for (size_t i = 0; i < watch->count; i++) {
+        struct run_child *child = &watch->children[i];
+        if (child->ended || !process_ended(&child->process, &child->end))
+            continue;
+        child->ended = true;
+        child->leftover_at = run_now() + RUN_LEFTOVER_S;
+        child->failed =
+            watch->phase == RUN_RUNNING && (child->end.code != 0 || child->end.signal != 0);
+    }
+    if (watch->servers_at <= 0 && watch->count > watch->workers &&
+        run_left(watch, 0, watch->workers) == 0)
+        watch->servers_at = run_now() + servers_s;
+}

@@ -1,0 +1,36 @@
+/* The inside of a job, for the files of src/api. */
+#ifndef TRIDENT_API_JOB_H
+#define TRIDENT_API_JOB_H
+
+#include "run/host.h"
+#include "run/settings.h"
+#include "run/solo.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One of the two does the work: solo for a job of one worker, host otherwise. */
+struct tri_job {
+    const struct mem *mem;
+    struct settings settings;
+    struct log log;
+    void (*line)(void *ctx, int level, const char *line); /* the program's own */
+    void *line_ctx;
+    struct host *host;
+    struct solo *solo;
+    const struct agreement *agreement; /* of either; NULL before the start */
+    struct agree_layer *layers;        /* names are the job's */
+    struct store_layer *memory;
+    uint32_t count;
+    size_t cap, memory_cap;
+    bool started;
+    uint64_t clock;
+    bool synced; /* all layers are, in this iteration */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

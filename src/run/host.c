@@ -1,0 +1,635 @@
+/* A node's life: its thread, the caller's calls, and how it ends. */
+#include "run/host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "os/clock.h"
+#include "os/random.h"
+#include "run/inside.h"
+#include "wire/hash.h"
+#include "wire/hello.h"
+
+/* ---- names ---- */
+
+struct host_name host_name(const struct host *host, uint32_t node)
+{
+    struct host_name name;
+    uint32_t workers = host->options.workers;
+    if (node < workers)
+        (void)snprintf(name.text, sizeof name.text, "rank %u", (unsigned)node);
+    else
+        (void)snprintf(name.text, sizeof name.text, "server %u",
+                       (unsigned)(node - workers + host->options.colocated));
+    return name;
+}
+
+uint8_t host_roles(const struct host *host)
+{
+    const struct host_options *options = &host->options;
+    unsigned roles = options->node == 0 ? WIRE_ROLE_COORDINATOR : 0;
+    if (options->node < options->workers)
+        roles |= WIRE_ROLE_WORKER;
+    if (options->node >= options->workers || options->node < options->colocated)
+        roles |= WIRE_ROLE_SERVER;
+    return (uint8_t)roles;
+}
+
+/* ---- what the core asks for ---- */
+
+void host_fail(struct host *host, tri_status status, const char *text)
+{
+    if (host->status == TRI_OK) {
+        host->status = fail(&host->err, status, "%s", text);
+        log_write(&host->log, LOG_ERROR, "%s", text);
+    }
+    pthread_cond_broadcast(&host->changed);
+}
+
+void host_wake(struct host *host)
+{
+    if (!host->threaded || !pthread_equal(pthread_self(), host->thread))
+        host->transport_ops->wake(host->transport);
+}
+
+/* The core has given a node up. Node 0 goes on talking to it, to say so. */
+static void drop(struct host *host, uint32_t number)
+{
+    struct peer *peer = &host->peers[number];
+    if (peer->departed || number == host->options.node)
+        return;
+    peer->departed = true;
+    host_purge(host, number, false);
+    peer->to_drop = host->options.node != 0 && number != 0;
+    log_write(&host->log, LOG_WARN, "going on without %s", host_name(host, number).text);
+    host_wake(host);
+}
+
+static void emit(void *ctx, const struct core_action *action)
+{
+    struct host *host = ctx;
+    switch (action->kind) {
+    case CORE_SEND:
+        host_send(host, action->to, &action->message, action->ref);
+        break;
+    case CORE_OP:
+        work_add(host, &action->op);
+        break;
+    case CORE_WAKE:
+        pthread_cond_broadcast(&host->changed);
+        break;
+    case CORE_WAIT:
+        memcpy(host->wait, action->text, sizeof host->wait);
+        log_write(&host->log, LOG_WARN, "%s", action->text);
+        break;
+    case CORE_DROP:
+        drop(host, action->to);
+        break;
+    case CORE_COMMIT:
+        break; /* there are no checkpoints yet */
+    case CORE_FAIL:
+        host_fail(host, action->status, action->text);
+        break;
+    }
+}
+
+struct core_out host_out(struct host *host)
+{
+    return (struct core_out){.emit = emit, .ctx = host};
+}
+
+/* ---- the node's thread ---- */
+
+/* host_start() has made a core: from here on it lives. */
+static void begin(struct host *host)
+{
+    const struct agreement *agreement = host->agreement;
+    struct core_out out = host_out(host);
+    host->convert.layout = agreement->layout;
+    host->convert.limits = convert_limits(agreement->layout);
+    host->convert.plan = agreement->plan_hash;
+    host->phase = HOST_RUNNING;
+    host->has_core = true;
+    /* Who has no program learns from node 0 what the job is. */
+    for (uint32_t n = host->options.workers; host->options.node == 0 && n < host->nodes; n++) {
+        struct message book = {.kind = WIRE_BOOK, .role = CORE_MEMBER};
+        host_send(host, n, &book, (struct core_ref){.space = CORE_NOWHERE});
+    }
+    host->ticked = clock_us();
+    node_join(&host->core, host->ticked, &out);
+    host_replay(host);
+}
+
+static void drop_connections(struct host *host)
+{
+    for (uint32_t n = 0; n < host->nodes; n++)
+        if (host->peers[n].to_drop) {
+            host->peers[n].to_drop = false;
+            host->transport_ops->drop(host->transport, n);
+        }
+}
+
+static void tick(struct host *host)
+{
+    uint64_t now = clock_us();
+    struct core_times times = host->core.member.watch.times;
+    if (now - host->ticked < core_period(&times, &host->agreement->rules))
+        return;
+    struct core_out out = host_out(host);
+    host->ticked = now;
+    node_tick(&host->core, now, &out);
+}
+
+/* What is to be done between two polls. */
+static void turn(struct host *host)
+{
+    if (host->phase == HOST_STARTING)
+        begin(host);
+    if (host->phase != HOST_RUNNING)
+        return;
+    do
+        host_deliver_local(host);
+    while (host->helper_count == 0 && work_one(host, CORE_SERVER, host->scratch));
+    tick(host);
+    host_deliver_local(host);
+    drop_connections(host);
+}
+
+/* Milliseconds until the next tick. */
+static int patience(const struct host *host)
+{
+    if (host->phase != HOST_RUNNING)
+        return -1;
+    if (host->local != NULL || (host->helper_count == 0 && host->ops[1].first != NULL))
+        return 0;
+    struct core_times times = host->core.member.watch.times;
+    uint64_t period = core_period(&times, &host->agreement->rules);
+    uint64_t past = clock_us() - host->ticked;
+    return past >= period ? 0 : (int)((period - past) / 1000) + 1;
+}
+
+static void *live(void *ctx)
+{
+    struct host *host = ctx;
+    pthread_mutex_lock(&host->lock);
+    while (!host->quit) {
+        tri_error err = {0};
+        int timeout_ms = patience(host);
+        pthread_mutex_unlock(&host->lock);
+        tri_status status = host->transport_ops->poll(host->transport, timeout_ms, &err);
+        pthread_mutex_lock(&host->lock);
+        if (status != TRI_OK) {
+            host_fail(host, status, err.text);
+            break;
+        }
+        turn(host);
+    }
+    pthread_mutex_unlock(&host->lock);
+    return NULL;
+}
+
+/* ---- opening ---- */
+
+static tri_status copy_texts(struct host *host, tri_error *err)
+{
+    struct host_options *options = &host->options;
+    const char **texts[] = {&options->job, &options->coordinator, &options->listen};
+    bool ok = true;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (*texts[i] != NULL) {
+            *texts[i] = mem_text(host->mem, *texts[i], strlen(*texts[i]));
+            ok = ok && *texts[i] != NULL;
+        }
+    return ok ? TRI_OK : fail_nomem(err, "a node");
+}
+
+static tri_status make(struct host *host, tri_error *err)
+{
+    pthread_condattr_t attributes;
+    tri_status status = copy_texts(host, err);
+    if (status != TRI_OK)
+        return status;
+    host->log.job = host->options.job;
+    host->early_end = &host->early;
+    host->local_end = &host->local;
+    host->calls = host_calls;
+    host->calls.ctx = host;
+    host->convert = (struct convert){.limits = wire_widest, .node = host->options.node};
+    host->convert.job = wire_hash64(WIRE_HASH_START, host->options.job, strlen(host->options.job));
+    buf_init(&host->book, host->mem);
+    host->peers = mem_array(host->mem, host->nodes, sizeof *host->peers);
+    if (host->peers == NULL)
+        return fail_nomem(err, "a node");
+    for (uint32_t n = 0; n < host->nodes; n++) {
+        queue_init(&host->peers[n].control, host->mem);
+        queue_init(&host->peers[n].values, host->mem);
+    }
+    (void)pthread_mutex_init(&host->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&host->changed, &attributes);
+    (void)pthread_cond_init(&host->work, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    return random_bytes(&host->incarnation, sizeof host->incarnation, err);
+}
+
+tri_status host_open(const struct host_options *options, struct host **out, tri_error *err)
+{
+    struct host *host = mem_array(options->mem, 1, sizeof *host);
+    if (host == NULL)
+        return fail_nomem(err, "a node");
+    host->mem = options->mem;
+    host->options = *options;
+    host->transport_ops = transport_find(options->transport);
+    host->log = options->log;
+    host->nodes = options->workers + options->servers - options->colocated;
+    tri_status status = make(host, err);
+    if (status == TRI_OK && host->transport_ops == NULL)
+        status = fail(err, TRI_EINPUT, "there is no transport '%.40s'", options->transport);
+    if (status == TRI_OK)
+        status = join_open(host, err);
+    if (status == TRI_OK && pthread_create(&host->thread, NULL, live, host) != 0)
+        status = fail_errno(err, TRI_EIO, "cannot start a thread");
+    else if (status == TRI_OK)
+        host->threaded = true;
+    if (status == TRI_OK)
+        status = join_wait(host, err);
+    if (status == TRI_OK)
+        *out = host;
+    else
+        host_close(host);
+    return status;
+}
+
+/* ---- starting ---- */
+
+static tri_status make_core(struct host *host, const struct store_layer *layers, tri_error *err)
+{
+    const struct agreement *agreement = host->agreement;
+    const struct host_options *options = &host->options;
+    uint64_t beat = (uint64_t)options->heartbeat_ms * 1000;
+    struct node_options node = {.layout = agreement->layout,
+                                .rules = agreement->rules,
+                                .times = {.heartbeat = beat,
+                                          .warn = 5 * beat,
+                                          .start = (uint64_t)options->timeout_ms * 1000},
+                                .number = options->node,
+                                .layers_hash = agreement->layers_hash,
+                                .plan_hash = agreement->plan_hash,
+                                .incarnation = host->incarnation};
+    tri_status status = node_check(agreement->layout, &agreement->rules, err);
+    if (status == TRI_OK)
+        status = node_init(&host->core, &node, host->mem, err);
+    if (status != TRI_OK)
+        return status;
+    host->made_core = true;
+    if (host->core.has_worker) {
+        bool each = agreement->rules.consistency != NULL && agreement->rules.consistency->each_push;
+        struct store_worker_options worker = {.layout = agreement->layout,
+                                              .rules = agreement->rules,
+                                              .optim = agreement->optim,
+                                              .layers = layers,
+                                              .copy_gradients = each};
+        status = store_worker_init(&host->worker, &worker, host->mem, err);
+        if (status == TRI_OK)
+            status = forms_init(&host->forms, agreement->layout, host->mem, err);
+    }
+    if (status == TRI_OK && host->core.has_server) {
+        struct store_server_options server = {.layout = agreement->layout,
+                                              .rules = agreement->rules,
+                                              .optim = agreement->optim,
+                                              .number = host->core.server.number};
+        status = store_server_init(&host->server, &server, host->mem, err);
+    }
+    if (status != TRI_OK)
+        return status;
+    host->scratch = mem_array(host->mem, 1, store_scratch_bytes(agreement->layout));
+    return host->scratch != NULL ? TRI_OK : fail_nomem(err, "a node");
+}
+
+/* Takes the agreement; the node's thread then begins. */
+static tri_status prepare(struct host *host, struct agreement *agreement,
+                          const struct store_layer *layers, tri_error *err)
+{
+    host->agreement = agreement;
+    host->convert.means = agreement->rules.aggregate || agreement->rules.replicated;
+    host->convert.layers = agreement->layers_hash;
+    host->convert.hello =
+        (struct convert_data){(const uint8_t *)agreement->hello.data, agreement->hello.len};
+    tri_status status = agree_encode(agreement, &host->book, err);
+    host->convert.book = (struct convert_data){(const uint8_t *)host->book.data, host->book.len};
+    if (status == TRI_OK)
+        status = make_core(host, layers, err);
+    if (status == TRI_OK)
+        status = work_start(host, err);
+    if (status != TRI_OK)
+        return status;
+    host->phase = HOST_STARTING;
+    host_wake(host);
+    return TRI_OK;
+}
+
+static tri_status tell(const struct host *host, tri_error *err)
+{
+    if (err != NULL)
+        *err = host->err;
+    return host->status;
+}
+
+static bool has_started(const struct host *host)
+{
+    return host->has_core && host->core.member.started;
+}
+
+static bool has_values(const struct host *host)
+{
+    return worker_started(&host->core.worker) &&
+           (host->options.node != 0 || (host->waiting_out == 0 && host->local == NULL));
+}
+
+/* Waits for it, doing what there is to be done. */
+static tri_status wait_until(struct host *host, bool (*is_so)(const struct host *host),
+                             uint32_t timeout_ms)
+{
+    struct timespec until = clock_after_ms(timeout_ms);
+    int timed_out = 0;
+    while (!is_so(host) && host->status == TRI_OK && timed_out == 0)
+        if (!work_help(host))
+            timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
+    if (host->status != TRI_OK)
+        return host->status;
+    return is_so(host) ? TRI_OK : TRI_ETIMEOUT;
+}
+
+static tri_status fail_wait(const struct host *host, const char *what, tri_error *err)
+{
+    fail(err, TRI_ETIMEOUT, "waited %.3g s in vain for %s", host->options.timeout_ms / 1e3, what);
+    if (host->wait[0] != '\0')
+        fail_why(err, "%s", host->wait);
+    return TRI_ETIMEOUT;
+}
+
+/* A wait of the caller's, by name. */
+static tri_status await(struct host *host, bool (*is_so)(const struct host *host), const char *what,
+                        tri_error *err)
+{
+    tri_status status = wait_until(host, is_so, host->options.timeout_ms);
+    if (status == TRI_ETIMEOUT && host->status == TRI_OK)
+        return fail_wait(host, what, err);
+    return status == TRI_OK ? TRI_OK : tell(host, err);
+}
+
+tri_status host_start(struct host *host, struct agreement *agreement,
+                      const struct store_layer *layers, tri_error *err)
+{
+    pthread_mutex_lock(&host->lock);
+    tri_status status = prepare(host, agreement, layers, err);
+    if (status == TRI_OK)
+        status = await(host, has_started, "the others to start", err);
+    if (status == TRI_OK && host->options.node == 0) {
+        struct core_out out = host_out(host);
+        node_start(&host->core, &out);
+    }
+    if (status == TRI_OK)
+        status = await(host, has_values, "initial values", err);
+    pthread_mutex_unlock(&host->lock);
+    return status;
+}
+
+/* ---- a node without a worker ---- */
+
+static bool has_book(const struct host *host)
+{
+    return host->early != NULL;
+}
+
+static bool has_ended(const struct host *host)
+{
+    return host->core.member.ended;
+}
+
+tri_status host_serve(struct host *host, tri_error *err)
+{
+    struct agreement *agreement = NULL;
+    pthread_mutex_lock(&host->lock);
+    tri_status status = await(host, has_book, "the book of node 0", err);
+    struct incoming *book = status == TRI_OK ? host_take_early(host, WIRE_BOOK) : NULL;
+    if (book != NULL) {
+        status = agree_decode(&book->header, book->data, host->mem, &agreement, err);
+        host_put_back(host, book);
+    } else if (status == TRI_OK) {
+        status = fail(err, TRI_EMISMATCH, "node 0 did not begin with its book");
+    }
+    if (status == TRI_OK)
+        status = prepare(host, agreement, NULL, err);
+    while (status == TRI_OK && !has_ended(host)) {
+        status = wait_until(host, has_ended, 60000);
+        if (status == TRI_ETIMEOUT && host->status == TRI_OK)
+            status = TRI_OK;
+    }
+    if (host->status != TRI_OK)
+        status = tell(host, err);
+    pthread_mutex_unlock(&host->lock);
+    return status;
+}
+
+/* ---- the loop ---- */
+
+/* Puts the values where the core will send them from. The slot, or the pointer to the gradient,
+ * is the caller's alone until the update is given. */
+static tri_status put(struct host *host, uint32_t layer, struct core_ref slot,
+                      const struct update *update, tri_error *err)
+{
+    const struct layout_layer *shape = &host->agreement->layout->layers[layer];
+    if (shape->form == TRI_FORM_FACTORS) {
+        struct store_factors factors = store_worker_slot(&host->worker, slot);
+        memcpy(factors.u, update->u, (size_t)update->factor_rows * shape->rows * sizeof *factors.u);
+        memcpy(factors.v, update->v, (size_t)update->factor_rows * shape->cols * sizeof *factors.v);
+        return TRI_OK;
+    }
+    struct update dense = *update;
+    tri_status status = forms_make_dense(&host->forms, layer, &dense, err);
+    if (status == TRI_OK)
+        store_worker_gradient(&host->worker, layer, dense.dense, dense.dense_bias);
+    return status;
+}
+
+static tri_status fail_form(const struct layout_layer *shape, tri_error *err)
+{
+    fail(err, TRI_EARG, "layer '%.60s' travels as factors, and got another form", shape->name);
+    fail_next(err, "give u and v, as tri_scheme_of() tells, or describe the layer with "
+                   "max_factor_rows = 0");
+    return TRI_EARG;
+}
+
+static tri_status give(struct host *host, uint32_t layer, const struct update *update,
+                       tri_error *err)
+{
+    const struct layout_layer *shape = &host->agreement->layout->layers[layer];
+    bool factors = shape->form == TRI_FORM_FACTORS;
+    struct worker_update given = {.count = update->count,
+                                  .lr = update->lr,
+                                  .rows = factors ? update->factor_rows : 0,
+                                  .params_busy = update->params_busy};
+    if (factors && update->u == NULL)
+        return fail_form(shape, err);
+    tri_status status = worker_may_update(&host->core.worker, layer, &given, err);
+    if (status != TRI_OK)
+        return status;
+    struct core_ref slot = worker_slot(&host->core.worker, layer);
+    pthread_mutex_unlock(&host->lock);
+    status = put(host, layer, slot, update, err);
+    pthread_mutex_lock(&host->lock);
+    struct core_out out = host_out(host);
+    if (status == TRI_OK)
+        status = host->status == TRI_OK ? node_update(&host->core, layer, &given, &out, err)
+                                        : tell(host, err);
+    return status;
+}
+
+tri_status host_update(struct host *host, uint32_t layer, const struct update *update,
+                       tri_error *err)
+{
+    pthread_mutex_lock(&host->lock);
+    tri_status status = host->status == TRI_OK ? give(host, layer, update, err) : tell(host, err);
+    pthread_mutex_unlock(&host->lock);
+    return status;
+}
+
+static tri_status fail_sync(const struct host *host, uint32_t layer, tri_error *err)
+{
+    char what[100];
+    (void)snprintf(what, sizeof what, "layer '%.60s'", host->agreement->layout->layers[layer].name);
+    return fail_wait(host, what, err);
+}
+
+tri_status host_sync(struct host *host, uint32_t layer, tri_error *err)
+{
+    struct core_out out = host_out(host);
+    int timed_out = 0;
+    pthread_mutex_lock(&host->lock);
+    bool there = host->status == TRI_OK && node_sync(&host->core, layer, &out);
+    if (there || host->status != TRI_OK) {
+        tri_status status = there ? TRI_OK : tell(host, err);
+        pthread_mutex_unlock(&host->lock);
+        return status;
+    }
+    double since = clock_seconds();
+    struct timespec until = clock_after_ms(host->options.timeout_ms);
+    while (!there && host->status == TRI_OK && timed_out == 0) {
+        if (!work_help(host))
+            timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
+        there = host->status == TRI_OK && node_sync(&host->core, layer, &out);
+    }
+    host->stats.wait_s += clock_seconds() - since;
+    tri_status status = there                    ? TRI_OK
+                        : host->status != TRI_OK ? tell(host, err)
+                                                 : fail_sync(host, layer, err);
+    pthread_mutex_unlock(&host->lock);
+    return status;
+}
+
+tri_status host_clock(struct host *host, uint64_t *clock, tri_error *err)
+{
+    struct core_out out = host_out(host);
+    pthread_mutex_lock(&host->lock);
+    tri_status status = host->status;
+    if (status == TRI_OK) {
+        node_clock(&host->core, &out);
+        status = host->status;
+    }
+    if (status == TRI_OK) {
+        *clock = host->core.worker.clock;
+        host->stats.clocks = *clock;
+    } else {
+        (void)tell(host, err);
+    }
+    pthread_mutex_unlock(&host->lock);
+    return status;
+}
+
+void host_checksum(struct host *host, uint32_t crc)
+{
+    struct core_out out = host_out(host);
+    pthread_mutex_lock(&host->lock);
+    if (host->status == TRI_OK)
+        node_checksum(&host->core, crc, &out);
+    pthread_mutex_unlock(&host->lock);
+}
+
+const struct agreement *host_agreement(const struct host *host)
+{
+    return host->agreement;
+}
+
+void host_get_stats(struct host *host, struct host_stats *out)
+{
+    pthread_mutex_lock(&host->lock);
+    *out = host->stats;
+    if (host->has_core) {
+        out->view = host->core.member.view;
+        for (uint32_t r = 0; r < host->options.workers; r++)
+            out->live_workers += !watch_departed(&host->core.member.watch, r);
+    }
+    pthread_mutex_unlock(&host->lock);
+}
+
+/* ---- closing ---- */
+
+static bool is_flushed(const struct host *host)
+{
+    return host->waiting_out == 0 && host->local == NULL;
+}
+
+/* The last words: that this worker is done, or why it failed. */
+static void say_goodbye(struct host *host)
+{
+    struct core_out out = host_out(host);
+    if (host->status == TRI_OK && has_started(host) && host->core.has_worker) {
+        node_close(&host->core, &out);
+        (void)wait_until(host, has_ended, host->options.timeout_ms);
+    }
+    struct timespec until = clock_after_ms(host->status == TRI_OK ? host->options.timeout_ms : 500);
+    int timed_out = 0;
+    while (!is_flushed(host) && timed_out == 0)
+        timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
+}
+
+static void stop_thread(struct host *host)
+{
+    pthread_mutex_lock(&host->lock);
+    if (host->has_core)
+        say_goodbye(host);
+    host->quit = true;
+    host_wake(host);
+    pthread_mutex_unlock(&host->lock);
+    (void)pthread_join(host->thread, NULL);
+}
+
+void host_close(struct host *host)
+{
+    if (host == NULL)
+        return;
+    if (host->threaded)
+        stop_thread(host);
+    work_stop(host);
+    if (host->transport != NULL)
+        host->transport_ops->close(host->transport);
+    host_messages_fini(host);
+    if (host->made_core)
+        node_fini(&host->core);
+    forms_fini(&host->forms);
+    store_worker_fini(&host->worker);
+    store_server_fini(&host->server);
+    agree_free(host->agreement);
+    buf_fini(&host->book);
+    mem_free(host->mem, host->scratch);
+    (void)pthread_mutex_destroy(&host->lock);
+    (void)pthread_cond_destroy(&host->changed);
+    (void)pthread_cond_destroy(&host->work);
+    mem_free(host->mem, host->peers);
+    mem_free(host->mem, (void *)host->options.job);
+    mem_free(host->mem, (void *)host->options.coordinator);
+    mem_free(host->mem, (void *)host->options.listen);
+    mem_free(host->mem, host);
+}

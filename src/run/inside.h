@@ -1,0 +1,178 @@
+/* The inside of a host, for the files of src/run. */
+#ifndef TRIDENT_RUN_INSIDE_H
+#define TRIDENT_RUN_INSIDE_H
+
+#include <pthread.h>
+
+#include "core/node.h"
+#include "core/queue.h"
+#include "run/convert.h"
+#include "run/host.h"
+#include "store/server.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A message that waits to be sent, or is. */
+struct outgoing {
+    struct outgoing *next; /* of those that are free */
+    struct buf head;       /* all but values */
+    size_t head_bytes;
+    struct transport_run runs[TRANSPORT_RUNS]; /* of values, where they lie */
+    uint64_t data_bytes;
+    bool beat; /* a heartbeat */
+};
+
+/* A message that is coming in, or one that came before there was a core to take it. */
+struct incoming {
+    struct incoming *next;
+    struct wire_header header;
+    struct message message;
+    struct core_ref ref; /* where its values go */
+    bool placed;         /* the core gave them a place */
+    bool ignored;        /* of a node that has departed */
+    uint64_t *set;       /* of the message */
+    uint8_t *data;       /* a list, a text, or values that are to be added */
+    size_t data_cap;
+};
+
+/* A message to this node itself. */
+struct local {
+    struct local *next;
+    struct message message;
+    struct core_ref ref;
+    struct buf set, bytes; /* of the message */
+};
+
+enum { HOST_ADDRESS_TEXT = 256, HOST_SCRATCHES = 8 };
+
+struct peer {
+    struct queue control, values; /* tags are struct outgoing */
+    bool needed;                  /* there is to be a connection */
+    bool up, down;                /* it is there; it is gone */
+    bool departed;                /* the core gave the node up */
+    bool to_drop;
+    bool beating;                    /* a heartbeat waits already */
+    uint64_t incarnation;            /* of its process; 0: not met yet */
+    char seen[HOST_ADDRESS_TEXT];    /* the other end of its connection */
+    char address[HOST_ADDRESS_TEXT]; /* where it listens */
+};
+
+struct op_entry {
+    struct core_op op;
+    struct op_entry *next;
+};
+
+struct op_list {
+    struct op_entry *first, *last;
+};
+
+enum host_phase {
+    HOST_MEETING,  /* not all connections are there */
+    HOST_MET,      /* they are; there is no core yet */
+    HOST_STARTING, /* host_start() has made one for the thread to take */
+    HOST_RUNNING,
+};
+
+struct host {
+    const struct mem *mem;
+    struct host_options options; /* texts are the host's own */
+    struct log log;
+    uint32_t nodes;
+    uint64_t incarnation;
+
+    pthread_t thread;
+    bool threaded;
+    pthread_t *helpers;
+    uint32_t helper_count;
+
+    struct transport_host calls;
+    const struct transport_ops *transport_ops;
+    struct transport *transport;
+
+    pthread_mutex_t lock;   /* of all below */
+    pthread_cond_t changed; /* a layer, the phase, the status */
+    pthread_cond_t work;    /* an operation for a helper */
+    enum host_phase phase;
+    bool quit;
+    tri_status status; /* the first failure, with err */
+    tri_error err;
+    char wait[240]; /* what is waited for, as the core last said */
+
+    struct peer *peers; /* [nodes] */
+    uint32_t missing;   /* connections that are needed and not there */
+    uint32_t unknown;   /* node 0: nodes that have not said where they listen */
+    struct outgoing *free_out;
+    struct incoming *free_in, *early, **early_end;
+    struct local *free_local, *local, **local_end;
+    size_t waiting_out; /* messages that wait to be sent or are being sent */
+
+    /* from the start on */
+    struct agreement *agreement;
+    struct buf book; /* as bytes */
+    struct convert convert;
+    struct node core;
+    bool made_core; /* it is there, though nobody but host_start() knows it yet */
+    bool has_core;
+    struct store_worker worker;
+    struct store_server server;
+    struct forms forms;
+    uint64_t ticked;       /* when node_tick() was last called */
+    struct op_list ops[2]; /* of the worker, of the server */
+    struct op_entry *free_ops;
+    void *scratch;                   /* of the node's own thread */
+    void *scratches[HOST_SCRATCHES]; /* of callers that help */
+    bool scratch_used[HOST_SCRATCHES];
+    struct host_stats stats;
+};
+
+/* All of these are called with the lock, unless they say otherwise. */
+
+/* host.c */
+void host_fail(struct host *host, tri_status status, const char *text);
+struct core_out host_out(struct host *host);
+void host_wake(struct host *host); /* the node's thread, from another one */
+
+struct host_name {
+    char text[48];
+};
+struct host_name host_name(const struct host *host, uint32_t node); /* "rank 3", "server 0" */
+uint8_t host_roles(const struct host *host);
+
+/* messages.c: what goes out and comes in */
+void host_send(struct host *host, uint32_t to, const struct message *message, struct core_ref ref);
+void host_sent(struct host *host, uint32_t to, struct outgoing *out, bool sent);
+void host_purge(struct host *host, uint32_t peer, bool control);
+void host_runs(const struct host *host, struct core_ref ref,
+               struct transport_run runs[TRANSPORT_RUNS]);
+void host_deliver_local(struct host *host); /* what this node sent to itself */
+void host_replay(struct host *host);        /* what came before there was a core */
+struct incoming *host_take_early(struct host *host, enum wire_kind kind); /* NULL: none */
+void host_put_back(struct host *host, struct incoming *incoming);
+void host_messages_fini(struct host *host);
+
+/* calls.c: what the transport asks and tells; takes the lock itself */
+extern const struct transport_host host_calls;
+void calls_greeting(const struct host *host, uint8_t out[TRANSPORT_GREETING_BYTES]);
+
+/* join.c: until all connections are there */
+tri_status join_open(struct host *host, tri_error *err); /* without the lock, as the next */
+tri_status join_wait(struct host *host, tri_error *err);
+void join_up(struct host *host, uint32_t peer);
+bool join_peers(struct host *host, const struct incoming *incoming);
+
+/* work.c: operations */
+void work_add(struct host *host, const struct core_op *op);
+/* Does one of that role, or of any (CORE_NOBODY); false when there is none. The lock is given up
+ * meanwhile. */
+bool work_one(struct host *host, enum core_role role, void *scratch);
+bool work_help(struct host *host); /* as work_one() for a thread that waits anyway */
+tri_status work_start(struct host *host, tri_error *err);
+void work_stop(struct host *host); /* without the lock */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,32 @@
+/* A job of one worker: no network, no thread, no copies. An update is applied where it is given or,
+ * with params_busy, at the next sync or clock. */
+#ifndef TRIDENT_RUN_SOLO_H
+#define TRIDENT_RUN_SOLO_H
+
+#include "run/agree.h"
+#include "run/forms.h"
+#include "store/worker.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct solo;
+
+/* Takes the agreement over, also when it fails. layers are those of it, as for a host. */
+tri_status solo_open(struct agreement *agreement, const struct store_layer *layers,
+                     const struct mem *mem, struct solo **out, tri_error *err);
+void solo_close(struct solo *solo); /* NULL is fine */
+
+/* TRI_EARG when the layer was not synced since its last update. */
+tri_status solo_update(struct solo *solo, uint32_t layer, const struct update *update,
+                       tri_error *err);
+void solo_sync(struct solo *solo, uint32_t layer);
+uint64_t solo_clock(struct solo *solo); /* iterations ended */
+const struct agreement *solo_agreement(const struct solo *solo);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
