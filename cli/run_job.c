@@ -5,17 +5,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/run.h"
+#include "os/random.h"
 
 extern char **environ;
 
 /* ---- the job ---- */
 
-/* A socket that listens on a port of this machine; 0 lets the kernel choose. -1: taken. */
+/* A socket that listens on a port of this machine. -1: taken. */
 static int listen_on(unsigned port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -31,27 +31,22 @@ static int listen_on(unsigned port)
     return -1;
 }
 
-static unsigned port_of(int fd)
-{
-    struct sockaddr_in address = {0};
-    socklen_t len = sizeof address;
-    return getsockname(fd, (struct sockaddr *)&address, &len) == 0 ? ntohs(address.sin_port) : 0;
-}
-
-/* Nothing holds the two ports from here until rank 0 takes them. Another program could
- * come between, so they are tried by listening, which two programs cannot do at once. */
+/* Nothing holds the two ports from here until rank 0 takes them. So they are not of those that the
+ * kernel gives to connections, which come and go all the time. */
 static tri_status pick_ports(unsigned *port, tri_error *err)
 {
-    for (int tries = 0; tries < 100; tries++) {
-        int first = listen_on(0);
-        if (first < 0)
-            return fail_errno(err, TRI_EIO, "cannot listen on a port of 127.0.0.1");
-        unsigned at = port_of(first);
-        int second = at > 0 && at < 65535 ? listen_on(at + 1) : -1;
-        bool found = second >= 0;
+    enum { LOWEST = 10240, PORTS = 20480, TRIES = 1000 }; /* connections begin at 32768 */
+    for (int i = 0; i < TRIES; i++) {
+        uint16_t draw = 0;
+        tri_status status = random_bytes(&draw, sizeof draw, err);
+        if (status != TRI_OK)
+            return status;
+        unsigned at = LOWEST + draw % PORTS;
+        int first = listen_on(at), second = listen_on(at + 1);
+        bool free = first >= 0 && second >= 0;
         process_close(&first);
         process_close(&second);
-        if (found) {
+        if (free) {
             *port = at;
             return TRI_OK;
         }
@@ -62,8 +57,9 @@ static tri_status pick_ports(unsigned *port, tri_error *err)
 static tri_status make_token(char *token, tri_error *err)
 {
     unsigned char bytes[RUN_TOKEN_BYTES];
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
-        return fail_errno(err, TRI_EIO, "cannot make a random token");
+    tri_status status = random_bytes(bytes, sizeof bytes, err);
+    if (status != TRI_OK)
+        return status;
     for (size_t i = 0; i < sizeof bytes; i++)
         (void)snprintf(token + 2 * i, 3, "%02x", bytes[i]);
     return TRI_OK;

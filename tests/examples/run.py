@@ -5,6 +5,7 @@ usage: tests/examples/run.py FOLDER      where sgd and mlp are, as build/bin/exa
 """
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -21,9 +22,16 @@ def environment(**more):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One of those that the kernel does not give to connections, and the next one."""
+    while True:
+        port = random.randrange(10240, 30720)
+        with socket.socket() as first, socket.socket() as second:
+            try:
+                first.bind(("127.0.0.1", port))
+                second.bind(("127.0.0.1", port + 1))
+                return port
+            except OSError:
+                continue
 
 
 def start(args, **more):
