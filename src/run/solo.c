@@ -43,12 +43,12 @@ static void step(const struct solo *solo, struct solo_layer *layer, float *param
     const struct update *update = &layer->waiting;
     float mean[BLOCK];
     if (ops_is_sgd(optim)) {
-        pass_sgd(params, gradient, n, (float)update->count, update->lr);
+        pass_sgd(params, (struct pass_sum){gradient, NULL}, n, (float)update->count, update->lr);
         return;
     }
     for (size_t i = 0; i < n; i += BLOCK) {
         size_t m = n - i < BLOCK ? n - i : BLOCK;
-        pass_mean(mean, gradient + i, m, (float)update->count);
+        pass_mean(mean, (struct pass_sum){gradient + i, NULL}, m, (float)update->count);
         optim->ops->step(optim->args, params + i, state + optim->ops->state_floats * i, mean, m,
                          update->lr, layer->steps);
     }
@@ -61,10 +61,10 @@ static void apply_dense(struct solo *solo, uint32_t number)
     const struct update *update = &layer->waiting;
     size_t weights = (size_t)shape->rows * shape->cols;
     if (solo->agreement->rules.aggregate) {
-        pass_mean(layer->own.result, update->dense, weights, (float)update->count);
+        struct pass_sum sums[] = {{update->dense, NULL}, {update->dense_bias, NULL}};
+        pass_mean(layer->own.result, sums[0], weights, (float)update->count);
         if (shape->bias)
-            pass_mean(layer->own.result + weights, update->dense_bias, shape->rows,
-                      (float)update->count);
+            pass_mean(layer->own.result + weights, sums[1], shape->rows, (float)update->count);
         return;
     }
     size_t floats = solo->agreement->optim.ops->state_floats * weights;

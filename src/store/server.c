@@ -159,7 +159,7 @@ void store_server_note(struct store_server *store, const struct server *server,
 }
 
 /* The shard by the mean of the sum, or by a mean (divisor 0). */
-static void step(const struct store_server *store, const struct core_op *op, const float *sum,
+static void step(const struct store_server *store, const struct core_op *op, struct pass_sum sum,
                  float divisor)
 {
     const struct store_server_unit *unit = &store->units[op->index];
@@ -169,10 +169,11 @@ static void step(const struct store_server *store, const struct core_op *op, con
     for (size_t first = 0; first < n; first += CHUNK) {
         size_t count = n - first < CHUNK ? n - first : CHUNK;
         float *state = unit->state != NULL ? unit->state + ops->state_floats * first : NULL;
+        struct pass_sum some = {sum.a + first, sum.b != NULL ? sum.b + first : NULL};
         if (divisor > 0)
-            pass_mean(mean, sum + first, count, divisor);
-        ops->step(store->optim.args, unit->shard + first, state, divisor > 0 ? mean : sum + first,
-                  count, op->lr, op->steps);
+            pass_mean(mean, some, count, divisor);
+        ops->step(store->optim.args, unit->shard + first, state, divisor > 0 ? mean : some.a, count,
+                  op->lr, op->steps);
     }
 }
 
@@ -188,35 +189,45 @@ static void product(const struct store_server *store, const struct core_op *op, 
         ops_factor_sgd(&factors, unit->shard, op->count, op->lr);
     } else {
         ops_factor_mean(&factors, unit->sum, op->count);
-        step(store, op, unit->sum, 0);
+        step(store, op, (struct pass_sum){unit->sum, NULL}, 0);
     }
 }
 
 /* sum to shard, by way of the mean. */
 static void step_sum(const struct store_server *store, const struct core_op *op)
 {
-    const struct store_server_unit *unit = &store->units[op->index];
+    struct store_server_unit *unit = &store->units[op->index];
     size_t n = (size_t)shape_of(store, op->index)->floats;
     float divisor = (float)op->count;
+    bool slots = core_has_slots(&store->rules);
+    struct pass_sum sum = slots ? unit->open : (struct pass_sum){unit->sum, NULL};
     if (!steps_here(store))
-        pass_mean(unit->shard, unit->sum, n, divisor);
+        pass_mean(unit->shard, sum, n, divisor);
     else if (ops_is_sgd(&store->optim))
-        pass_sgd(unit->shard, unit->sum, n, divisor, op->lr);
+        pass_sgd(unit->shard, sum, n, divisor, op->lr);
     else
-        step(store, op, unit->sum, divisor);
-    if (!core_has_slots(&store->rules))
+        step(store, op, sum, divisor);
+    unit->open = (struct pass_sum){NULL, NULL};
+    if (!slots)
         memset(unit->sum, 0, n * sizeof(float));
 }
 
+/* Slots stay as they are until the unit has stepped. So the last two of a sum need not be added
+ * before: the step does it on its way, and of two ranks none is. */
 static void sum(const struct store_server *store, const struct core_op *op)
 {
-    const struct store_server_unit *unit = &store->units[op->index];
+    struct store_server_unit *unit = &store->units[op->index];
     const float *slot = unit->landing + op->rank * unit->slot;
     size_t n = (size_t)shape_of(store, op->index)->floats;
-    if (op->first)
-        memcpy(unit->sum, slot, n * sizeof *slot);
-    else
-        pass_add(unit->sum, slot, n);
+    if (op->first) {
+        unit->open = (struct pass_sum){slot, NULL};
+        return;
+    }
+    if (unit->open.b != NULL) {
+        pass_sum(unit->sum, unit->open, n);
+        unit->open.a = unit->sum;
+    }
+    unit->open.b = slot;
 }
 
 static void reply(const struct store_server *store, const struct core_op *op)

@@ -7,6 +7,7 @@
 
 #include "core/server.h"
 #include "store/factors.h"
+#include "store/passes.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,14 +21,15 @@ struct store_server_options {
 };
 
 struct store_server_unit {
-    uint32_t number;     /* of the layout */
-    float *landing;      /* a slot for each rank; NULL where updates are added as they come */
-    uint64_t slot;       /* floats from one to the next; of dense updates, whole cache lines */
-    float *sum;          /* NULL where there is none but a product */
-    float *shard;        /* what is answered: parameters, or a mean */
-    float *state;        /* of the optimiser, chunk by chunk; NULL without */
-    float *reply;        /* a slot for each rank, where core_has_replies() */
-    uint64_t reply_slot; /* as slot */
+    uint32_t number;      /* of the layout */
+    float *landing;       /* a slot for each rank; NULL where updates are added as they come */
+    uint64_t slot;        /* floats from one to the next; of dense updates, whole cache lines */
+    float *sum;           /* NULL where there is none but a product */
+    struct pass_sum open; /* where updates have slots: the sum of the clock so far */
+    float *shard;         /* what is answered: parameters, or a mean */
+    float *state;         /* of the optimiser, chunk by chunk; NULL without */
+    float *reply;         /* a slot for each rank, where core_has_replies() */
+    uint64_t reply_slot;  /* as slot */
 };
 
 struct store_server {

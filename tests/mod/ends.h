@@ -32,7 +32,7 @@ struct end {
     /* What it shall do. */
     uint32_t refuse;           /* this greeting is not taken; ENDS: all are */
     atomic_uint to_send[ENDS]; /* messages for each */
-    bool refuse_place, refuse_done;
+    bool refuse_place, refuse_done, short_place;
     uint32_t drop_at_done; /* drops the sender when so many are in; 0: never */
     uint32_t big;          /* every message has so many bytes of data; 0: all sizes */
     uint32_t socket_limit; /* sends on sockets below this; 0: on all */
@@ -152,6 +152,8 @@ static bool end_place(void *ctx, uint32_t peer, struct transport_in *in)
     for (size_t i = 0; i < TRANSPORT_RUNS; total += runs[i++])
         in->runs[i] = (struct transport_run){.at = rng_below(&rng, 3) == 0 ? NULL : room + total,
                                              .bytes = runs[i]};
+    if (end->short_place)
+        memset(in->runs, 0, sizeof in->runs);
     in->tag = room;
     return true;
 }

@@ -179,6 +179,20 @@ TEST(what_the_host_or_the_limits_refuse_drops_the_peer)
     }
 }
 
+TEST(a_host_that_finds_too_little_place_loses_the_peer)
+{
+    (void)state;
+    open_two();
+    join_two();
+    ends[0].short_place = true;
+    ends[0].big = ends[1].big = 100;
+    offer(1, 0, 3);
+    UNTIL(ends, 2, atomic_load(&ends[0].downs[1]) == 1 && atomic_load(&ends[1].downs[0]) == 1);
+    assert_int_equal(atomic_load(&ends[0].broken), 1);
+    assert_int_equal(atomic_load(&ends[0].received[1]), 0);
+    close_ends();
+}
+
 TEST(wrong_addresses_and_taken_names_are_told)
 {
     (void)state;
@@ -237,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_goes_is_heard_out_and_told_once),
         cmocka_unit_test(a_drop_ends_it_on_both_sides),
         cmocka_unit_test(what_the_host_or_the_limits_refuse_drops_the_peer),
+        cmocka_unit_test(a_host_that_finds_too_little_place_loses_the_peer),
         cmocka_unit_test(wrong_addresses_and_taken_names_are_told),
         cmocka_unit_test(refused_memory_is_survived),
         cmocka_unit_test(transports_are_found_by_name),

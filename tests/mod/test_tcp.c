@@ -505,6 +505,20 @@ TEST(what_the_host_refuses_drops_the_peer)
     }
 }
 
+TEST(a_host_that_finds_too_little_place_loses_the_peer)
+{
+    (void)state;
+    open_two(1);
+    join_two();
+    ends[0].short_place = true;
+    ends[0].big = ends[1].big = 100;
+    offer(1, 0, 3);
+    UNTIL(ends, 2, atomic_load(&ends[0].downs[1]) == 1 && atomic_load(&ends[1].downs[0]) == 1);
+    assert_int_equal(atomic_load(&ends[0].broken), 1);
+    assert_int_equal(atomic_load(&ends[0].received[1]), 0);
+    close_ends();
+}
+
 /* ---- the system ---- */
 
 TEST(a_port_in_use_is_named_with_a_next_step)
@@ -652,6 +666,7 @@ int main(void)
         cmocka_unit_test(a_header_that_is_none_is_nonsense),
         cmocka_unit_test(a_damaged_payload_is_nonsense),
         cmocka_unit_test(what_the_host_refuses_drops_the_peer),
+        cmocka_unit_test(a_host_that_finds_too_little_place_loses_the_peer),
         cmocka_unit_test(a_port_in_use_is_named_with_a_next_step),
         cmocka_unit_test(without_descriptors_who_knocks_is_turned_away),
         cmocka_unit_test(wake_ends_a_poll_from_another_thread),

@@ -82,8 +82,8 @@ TEST(passes_of_any_length_compute_every_element_and_no_more)
         count_up(mean, MOST + 1, 0);
         count_up(params, MOST + 1, 3.1f);
         pass_add(sum, src, n);
-        pass_mean(mean, sum, n, 7);
-        pass_sgd(params, sum, n, 7, 0.3f);
+        pass_mean(mean, (struct pass_sum){sum, NULL}, n, 7);
+        pass_sgd(params, (struct pass_sum){sum, NULL}, n, 7, 0.3f);
         for (size_t i = 0; i <= MOST; i++) {
             float added = 0.3f + (float)i, stepped = 3.1f + (float)i, divided = (float)i;
             if (i < n) {
@@ -94,6 +94,32 @@ TEST(passes_of_any_length_compute_every_element_and_no_more)
             assert_true(sum[i] == added && mean[i] == divided && params[i] == stepped);
         }
     }
+}
+
+/* Powers of two are multiplied by instead of divided by: the same bits. */
+TEST(sums_of_two_arrays_are_the_same_in_one_pass_as_in_two)
+{
+    (void)state;
+    static const float divisors[] = {1, 2, 3, 7, 8, 0.5f, 1024, 1e30f, 1e-30f};
+    float a[MOST], b[MOST], sum[MOST], mean[MOST], params[MOST];
+    count_up(a, MOST, 0.3f);
+    count_up(b, MOST, -20.7f);
+    pass_sum(sum, (struct pass_sum){a, b}, MOST);
+    for (size_t d = 0; d < sizeof divisors / sizeof divisors[0]; d++) {
+        count_up(params, MOST, 3.1f);
+        pass_mean(mean, (struct pass_sum){a, b}, MOST, divisors[d]);
+        pass_sgd(params, (struct pass_sum){a, b}, MOST, divisors[d], 0.3f);
+        for (size_t i = 0; i < MOST; i++) {
+            float added = a[i] + b[i], divided = added / divisors[d];
+            assert_true(sum[i] == added && mean[i] == divided);
+            assert_true(params[i] == 3.1f + (float)i - 0.3f * divided);
+        }
+    }
+    pass_sum(sum, (struct pass_sum){a, NULL}, MOST);
+    assert_memory_equal(sum, a, sizeof a);
+    pass_sum(a, (struct pass_sum){a, b}, MOST);
+    for (size_t i = 0; i < MOST; i++)
+        assert_true(a[i] == sum[i] + b[i]);
 }
 
 TEST(floats_begin_on_a_cache_line_whatever_the_allocator_gives)
@@ -132,6 +158,7 @@ int main(void)
         cmocka_unit_test(values_are_written_and_added_across_runs),
         cmocka_unit_test(no_runs_are_no_floats),
         cmocka_unit_test(passes_of_any_length_compute_every_element_and_no_more),
+        cmocka_unit_test(sums_of_two_arrays_are_the_same_in_one_pass_as_in_two),
         cmocka_unit_test(floats_begin_on_a_cache_line_whatever_the_allocator_gives),
         cmocka_unit_test(more_floats_than_memory_can_have_are_refused),
     };

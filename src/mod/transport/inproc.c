@@ -330,6 +330,14 @@ static void refuse(struct transport *transport, uint32_t peer, const char *what)
         host->nonsense(host->ctx, peer, link->name, what);
 }
 
+static bool fits(const struct transport_in *in)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < TRANSPORT_RUNS; i++)
+        bytes += in->runs[i].bytes;
+    return bytes == in->header.data_len;
+}
+
 static void deliver(struct transport *transport, const struct parcel *parcel)
 {
     const struct transport_host *host = transport->options.host;
@@ -345,8 +353,9 @@ static void deliver(struct transport *transport, const struct parcel *parcel)
         refuse(transport, parcel->peer, NULL);
         return;
     }
-    if (wire_payload_check(&in.header, in.head, data, &err) != TRI_OK) {
-        refuse(transport, parcel->peer, err.text);
+    bool whole = wire_payload_check(&in.header, in.head, data, &err) == TRI_OK;
+    if (!whole || !fits(&in)) {
+        refuse(transport, parcel->peer, whole ? NULL : err.text);
         host->broken(host->ctx, parcel->peer, &in);
         return;
     }

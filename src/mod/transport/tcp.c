@@ -6,7 +6,6 @@
  * serves each of them once, in both directions, with a bound on the bytes, so that none starves.
  * A link that breaks, or is dropped, is only marked, and taken down at the end of the round: calls
  * of the host may mark any, and nobody holds a pointer into one then. */
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -347,6 +346,14 @@ static void take_header(struct conn *conn)
     reader->stage = STAGE_HEAD;
 }
 
+static bool fits(const struct transport_in *in)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < TRANSPORT_RUNS; i++)
+        bytes += in->runs[i].bytes;
+    return bytes == in->header.data_len;
+}
+
 static void take_head(struct conn *conn)
 {
     struct reader *reader = &conn->reader;
@@ -365,8 +372,9 @@ static void take_head(struct conn *conn)
         refuse_link(conn->link, "it sent what makes no sense");
         return;
     }
-    assert(in->runs[0].bytes + in->runs[1].bytes + in->runs[2].bytes == in->header.data_len);
     reader->stage = STAGE_DATA;
+    if (!fits(in))
+        refuse_link(conn->link, "this process has no place for what it sent");
 }
 
 /* Goes as far as the bytes in the buffer go. */
