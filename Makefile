@@ -7,6 +7,7 @@ export PREFIX
 
 # What `make run` shows to somebody who has just cloned this.
 RUN = build/bin/trident plan --model vgg19 --workers 8 --bandwidth 10Gbit
+TRAIN = build/bin/trident run -n 2 -- build/bin/examples/mlp --small --steps 200
 
 .PHONY: build run test test-full bench lint sanitize fuzz faults verify install clean help
 
@@ -14,14 +15,19 @@ build: ## compile the library and the command (build/bin/trident)
 	@tools/setup build
 	@tools/build build
 
-run: build ## build, then plan the training of VGG19 on 8 workers
+run: build ## build, plan the training of VGG19 on 8 workers, and train a small net with 2 processes
 	@echo "== $(RUN)"
 	@$(RUN)
 	@echo
-	@echo "Try next, added to the same command:"
-	@echo "  --explain fc6    why one layer travels as it does"
-	@echo "  --compare        all schemes side by side"
-	@echo "Other models: build/bin/trident models. All options: build/bin/trident plan --help"
+	@echo "== $(TRAIN)"
+	@$(TRAIN)
+	@echo "Both ended with the same parameters; examples/mlp.c is the program."
+	@echo
+	@echo "Try next:"
+	@echo "  $(RUN) --explain fc6"
+	@echo "  build/bin/trident run -n 4 -- build/bin/examples/sgd"
+	@echo "  build/bin/trident simulate --model vgg19"
+	@echo "Models to plan: build/bin/trident models. All commands: build/bin/trident help"
 
 test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, README
 	@tools/setup build test clang lint install

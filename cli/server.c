@@ -39,7 +39,8 @@ static tri_status server_run(struct cli *cli, const void *settings_,
                                    .sockets = settings.sockets,
                                    .helpers = settings.helpers,
                                    .timeout_ms = settings.timeout_ms,
-                                   .heartbeat_ms = settings.heartbeat_ms};
+                                   .heartbeat_ms = settings.heartbeat_ms,
+                                   .stop_on_failure = settings.stop_on_failure};
     status = host_open(&options, &host, err);
     if (status == TRI_OK)
         status = host_serve(host, err);

@@ -30,7 +30,8 @@ static tri_status open_host(tri_job *job, tri_error *err)
                                    .sockets = settings->sockets,
                                    .helpers = settings->helpers,
                                    .timeout_ms = settings->timeout_ms,
-                                   .heartbeat_ms = settings->heartbeat_ms};
+                                   .heartbeat_ms = settings->heartbeat_ms,
+                                   .stop_on_failure = settings->stop_on_failure};
     return host_open(&options, &job->host, err);
 }
 

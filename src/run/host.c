@@ -61,8 +61,15 @@ static void drop(struct host *host, uint32_t number)
     peer->departed = true;
     host_purge(host, number, false);
     peer->to_drop = host->options.node != 0 && number != 0;
-    log_write(&host->log, LOG_WARN, "going on without %s", host_name(host, number).text);
     host_wake(host);
+    if (!host->options.stop_on_failure) {
+        log_write(&host->log, LOG_WARN, "going on without %s", host_name(host, number).text);
+        return;
+    }
+    char text[100];
+    (void)snprintf(text, sizeof text, "%s is lost, and the job is not to go on without it",
+                   host_name(host, number).text);
+    host_fail(host, TRI_EPEER, text);
 }
 
 static void emit(void *ctx, const struct core_action *action)

@@ -237,6 +237,17 @@ static tri_status read_numbers(const tri_options *options, struct settings *sett
     return status;
 }
 
+static tri_status read_failure(struct settings *settings, tri_error *err)
+{
+    struct source source = from_env("TRIDENT_ON_FAILURE");
+    if (source.text == NULL)
+        return TRI_OK;
+    settings->stop_on_failure = names_equal(source.text, "stop");
+    return settings->stop_on_failure || names_equal(source.text, "continue")
+               ? TRI_OK
+               : refuse(source, "give continue or stop", err);
+}
+
 static tri_status read_log(struct settings *settings, tri_error *err)
 {
     struct source source = from_env("TRIDENT_LOG");
@@ -274,6 +285,8 @@ tri_status settings_read(const tri_options *given, bool server, struct settings 
         status = read_flag("TRIDENT_REPRODUCIBLE", &agree->reproducible, err);
     if (status == TRI_OK)
         status = read_numbers(&options, out, err);
+    if (status == TRI_OK)
+        status = read_failure(out, err);
     if (status == TRI_OK)
         status = read_log(out, err);
     read_text("TRIDENT_JOB", options.job, &out->job);

@@ -22,6 +22,7 @@ struct settings {
     uint32_t sockets, helpers;
     uint32_t timeout_ms, heartbeat_ms;
     uint32_t checksum_every;
+    bool stop_on_failure;
     struct agree_options agree;
     struct log log; /* as TRIDENT_LOG says, if the program has none of its own */
 };
