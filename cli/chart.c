@@ -180,8 +180,18 @@ static void path_to(const struct picture *picture, bool first, double x, double 
                PX(axis_place(&picture->y, y)));
 }
 
-/* Over a logarithmic axis y = x is a curve. It is drawn straight from one power of two to the
- * next, as measurements there are, which would seem better than linear between them otherwise. */
+/* Over a logarithmic axis y = x is a curve. It is drawn straight from one power of two to the next,
+ * as measurements there are, which would seem better than linear between them otherwise, and
+ * through the ticks, so that a point that is linear lies on it. */
+static double next_corner(const struct chart *chart, double after)
+{
+    double next = exp2(floor(log2(after)) + 1);
+    for (size_t i = 0; i < chart->x_tick_count; i++)
+        if (chart->x_ticks[i] > after && chart->x_ticks[i] < next)
+            next = chart->x_ticks[i];
+    return next;
+}
+
 static void draw_diagonal(const struct picture *picture)
 {
     double from = picture->diagonal_from, to = picture->chart->diagonal;
@@ -189,9 +199,11 @@ static void draw_diagonal(const struct picture *picture)
         return;
     buf_text(picture->out, "<path class='diagonal' d='");
     path_to(picture, true, from, from);
-    for (long long i = picture->x.first; picture->x.log2 && i < picture->x.last; i++)
-        if (exp2((double)i) > from && exp2((double)i) < to)
-            path_to(picture, false, exp2((double)i), exp2((double)i));
+    double x = next_corner(picture->chart, from);
+    while (picture->x.log2 && from > 0 && x < to) {
+        path_to(picture, false, x, x);
+        x = next_corner(picture->chart, x);
+    }
     path_to(picture, false, to, to);
     buf_char(picture->out, '\'');
     svg_stroke(picture->out, &diagonal_stroke);

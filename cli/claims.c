@@ -114,7 +114,7 @@ static void print_other(const struct claim *claim, double other, char *text, siz
     (void)snprintf(text + used, room - used, "%sas %s: %.2f", used > 0 ? "; " : "",
                    claim_other_settings(claim, as), other);
     used = strlen(text);
-    if (!isnan(claim->value))
+    if (!isnan(claim_difference(claim, other)))
         (void)snprintf(text + used, room - used, " (%+.1f %%)",
                        100 * claim_difference(claim, other));
 }
@@ -139,7 +139,7 @@ static void print_row(const struct claim *claim, const struct claim_result *resu
     const char *holds = claim->test == CLAIM_NUMBER ? "" : "no";
     if (claim->gbit > 0)
         (void)snprintf(gbit, sizeof gbit, "%g", claim->gbit);
-    if (!isnan(claim->value))
+    if (!isnan(claim_difference(claim, result->ours)))
         (void)snprintf(difference, sizeof difference, "%+.1f %%",
                        100 * claim_difference(claim, result->ours));
     if (claim->test != CLAIM_NUMBER && claim_holds(claim, result->ours))
@@ -361,6 +361,7 @@ static void print_json(const struct outcome *outcome, struct buf *out)
     json_out_init(&json, out, 2);
     json_out_object(&json, NULL);
     json_out_string(&json, "kind", "simulated");
+    json_out_bool(&json, "complete", outcome->done == outcome->total);
     json_papers(&json);
     json_out_array(&json, "claims");
     for (size_t i = 0; i < outcome->done; i++)

@@ -127,14 +127,28 @@ static const char *row_candidate(const void *ctx, size_t i)
     return ((const struct option_row *)ctx)[i].name;
 }
 
+/* "nodes, model or codec" with the dashes of every option. */
+static const char *with_dashes(const char *names, char out[NAMES_TEXT])
+{
+    size_t used = 0;
+    for (const char *at = names; *at != '\0' && used < NAMES_TEXT;) {
+        size_t len = strcspn(at, " ");
+        bool word = len == 2 && memcmp(at, "or", 2) == 0;
+        used += (size_t)snprintf(out + used, NAMES_TEXT - used, "%s%s%.*s", used > 0 ? " " : "",
+                                 word ? "" : "--", (int)len, at);
+        at += len + (at[len] == ' ');
+    }
+    return out;
+}
+
 static tri_status unknown_option(const struct option_row *rows, const char *typed, size_t len,
                                  tri_error *err)
 {
-    char name[64], near[NAMES_TEXT];
+    char name[64], near[NAMES_TEXT], dashed[NAMES_TEXT];
     (void)snprintf(name, sizeof name, "%.*s", (int)(len < 60 ? len : 60), typed);
     fail(err, TRI_EINPUT, "unknown option '--%s'", name);
     if (names_suggest(name, row_candidate, rows, near))
-        fail_next(err, "did you mean --%s?", near);
+        fail_next(err, "did you mean %s?", with_dashes(near, dashed));
     else
         fail_next(err, "--help lists the options");
     return TRI_EINPUT;

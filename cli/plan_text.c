@@ -131,8 +131,29 @@ static size_t runner_up(const struct book *book, const struct plan_layer *layer)
     return best;
 }
 
-static void why(const struct book *book, const struct plan_layer *layer, char out[WHY_TEXT])
+/* Why a layer has a scheme although `next` is cheaper by its own price. */
+static void why_iteration(const struct plan *plan, const struct plan_layer *layer, size_t next,
+                          char out[WHY_TEXT])
 {
+    const char *name = scheme_at(next)->name;
+    double other = layer->costs[next].iteration_s, same = 1e-9 * plan->iteration_s;
+    bool bytes =
+        layer->costs[layer->scheme].cost.floats_both <= layer->costs[next].cost.floats_both;
+    if (isnan(other))
+        (void)snprintf(out, WHY_TEXT, "for the whole iteration");
+    else if (other > plan->iteration_s + same)
+        (void)snprintf(out, WHY_TEXT, "shorter iteration than %s", name);
+    else if (other >= plan->iteration_s - same)
+        (void)snprintf(out, WHY_TEXT, "%s is no shorter iteration", name);
+    else if (bytes)
+        (void)snprintf(out, WHY_TEXT, "fewest bytes; %s gains little", name);
+    else
+        (void)snprintf(out, WHY_TEXT, "%s gains too little", name);
+}
+
+static void why(const struct plan *plan, const struct plan_layer *layer, char out[WHY_TEXT])
+{
+    const struct book *book = plan->book;
     size_t next = runner_up(book, layer);
     if (book->forced != NULL)
         (void)snprintf(out, WHY_TEXT, "asked for");
@@ -147,7 +168,7 @@ static void why(const struct book *book, const struct plan_layer *layer, char ou
                            layer->costs[layer->scheme].cost.floats_both,
                        scheme_at(next)->name);
     else if (layer->costs[next].time_s < time_of(layer))
-        (void)snprintf(out, WHY_TEXT, "shorter iteration than %s", scheme_at(next)->name);
+        why_iteration(plan, layer, next, out);
     else
         (void)snprintf(out, WHY_TEXT, "%.3gx faster than %s",
                        layer->costs[next].time_s / time_of(layer), scheme_at(next)->name);
@@ -166,7 +187,7 @@ static void table_row(const struct plan *plan, const struct plan_layer *layer, s
     table_cell(table, "%s", chosen(layer)->name);
     table_cell(table, "%s", units_show_bytes(fmax(cost->send_bytes, cost->recv_bytes), text));
     table_cell(table, "%s", units_show_time(time_of(layer), text));
-    why(plan->book, layer, reason);
+    why(plan, layer, reason);
     table_cell(table, "%s", reason);
 }
 
@@ -389,25 +410,31 @@ static void explain_time(const struct plan *plan, const struct plan_layer *layer
     }
 }
 
-/* What the layer takes with fewer and with more workers. */
+/* What the layer takes with fewer and with more workers, by its own price: what is best for a whole
+ * iteration may change earlier. */
 static void explain_elsewhere(const struct plan *plan, const struct plan_layer *layer,
                               struct buf *out)
 {
     const struct book *book = plan->book;
     size_t other = SCHEME_MAX;
+    bool iteration = book->rule == PLAN_TIME && !isnan(plan->iteration_s);
+    const char *price = iteration ? "By its own price it" : "It";
+    if (!plan_by_price(plan, layer))
+        return;
     uint32_t most = book->workers > LOOK_AHEAD / 4 ? 4 * book->workers : LOOK_AHEAD;
     if (most > BOOK_MAX_NODES)
         most = BOOK_MAX_NODES;
     uint32_t came = plan_came(plan, layer, &other);
     if (came > 0)
-        buf_format(out, "It was %s up to %u workers.\n", scheme_at(other)->name, (unsigned)came);
+        buf_format(out, "%s was %s up to %u workers.\n", price, scheme_at(other)->name,
+                   (unsigned)came);
     uint32_t leaves = plan_leaves(plan, layer, most, &other);
     if (leaves > 0)
-        buf_format(out, "It stays with %s up to %u worker%s; from %u on it takes %s.\n",
+        buf_format(out, "%s stays with %s up to %u worker%s; from %u on it takes %s.\n", price,
                    chosen(layer)->name, (unsigned)leaves - 1, leaves == 2 ? "" : "s",
                    (unsigned)leaves, scheme_at(other)->name);
     else if (most > book->workers)
-        buf_format(out, "It stays with %s at least up to %u workers.\n", chosen(layer)->name,
+        buf_format(out, "%s stays with %s at least up to %u workers.\n", price, chosen(layer)->name,
                    (unsigned)most);
 }
 
@@ -415,7 +442,7 @@ static void explain_result(const struct plan *plan, const struct plan_layer *lay
 {
     const struct book *book = plan->book;
     char reason[WHY_TEXT];
-    why(book, layer, reason);
+    why(plan, layer, reason);
     buf_format(out, "\nChosen by rule %s: %s (%s)\n", plan_rule_name(book->rule),
                chosen(layer)->name, reason);
     if (book->forced == NULL)

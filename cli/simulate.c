@@ -168,6 +168,8 @@ static tri_status run_sweep(const struct simulate_settings *settings, struct swe
         return fail_nomem(err, "the results");
     tri_status status = run_all(sweep, watch, err);
     bool show = status == TRI_OK || interrupted != 0;
+    if (status == TRI_EPEER && settings->plot != NULL)
+        fail_why(err, "the plot '%.100s' was not written: not all runs are done", settings->plot);
     if (show && settings->json)
         sweep_json(sweep, out);
     else if (show && sweep->done > 0)

@@ -82,9 +82,6 @@ const struct study_result *sweep_at(const struct sweep *sweep, size_t node, size
 /* The last case in which a variant finished; false if there is none. */
 bool sweep_largest(const struct sweep *sweep, size_t variant, size_t *node, size_t *rate);
 
-/* Of a link of this rate. */
-uint64_t sweep_chunk(const struct sweep *sweep, double bits_s);
-
 /* What an iteration takes beyond its compute: below 0 where jitter made it faster, and 0 where only
  * rounding is left. */
 double sweep_stall(const struct timed_result *timed);

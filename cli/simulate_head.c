@@ -100,6 +100,25 @@ static const char *codec_part(const struct sweep_variant *variant)
     return variant->system->alone ? NULL : variant->codec;
 }
 
+/* The least and the most of all runs; a node alone sends none. */
+static void head_chunks(struct head *head, const struct sweep *sweep)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    for (size_t i = 0; i < sweep_total(sweep); i++) {
+        struct study study = sweep_study(sweep, i);
+        if (study.system->alone && sweep->variant_count > 1)
+            continue;
+        uint64_t chunk = study_chunk(&study);
+        low = chunk < low ? chunk : low;
+        high = chunk > high ? chunk : high;
+    }
+    char a[UNITS_TEXT], b[UNITS_TEXT];
+    units_show_bytes((double)low, a);
+    units_show_bytes((double)high, b);
+    phrase(head, "chunks of %s%s%s%s", a, low < high ? " to " : "", low < high ? b : "",
+           sweep->study.chunk_bytes == 0 ? " (auto)" : "");
+}
+
 static void head_servers(struct head *head, const struct sweep *sweep)
 {
     const struct study *study = &sweep->study;
@@ -113,13 +132,7 @@ static void head_servers(struct head *head, const struct sweep *sweep)
     join_parts(sweep, placement_part, placements);
     if (placements[0] != '\0')
         phrase(head, "placement %.70s", placements);
-    uint64_t low = sweep_chunk(sweep, sweep->rates[0]);
-    uint64_t high = sweep_chunk(sweep, sweep->rates[sweep->rate_count - 1]);
-    char a[UNITS_TEXT], b[UNITS_TEXT];
-    units_show_bytes((double)low, a);
-    units_show_bytes((double)high, b);
-    phrase(head, "chunks of %s%s%s%s", a, low < high ? " to " : "", low < high ? b : "",
-           study->chunk_bytes == 0 ? " (auto)" : "");
+    head_chunks(head, sweep);
 }
 
 /* What the workers do: rules, consistencies, codecs, and how they vary. */

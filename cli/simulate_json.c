@@ -1,4 +1,6 @@
 /* A sweep as JSON. The names of the fields are a contract: add, never rename. */
+#include <math.h>
+
 #include "base/json_out.h"
 #include "cli/simulate.h"
 
@@ -15,21 +17,25 @@ static void put_settings(struct json_out *json, const struct sweep *sweep, size_
 {
     const struct sweep_variant *variant = sweep_variant(sweep, at);
     struct study study = sweep_study(sweep, at);
-    uint32_t servers = study.servers > 0 ? study.servers : study.nodes;
     json_out_string(json, "rule", variant_rule(variant));
     json_out_string(json, "placement", variant->placement->name);
     json_out_string(json, "consistency", variant->consistency);
     json_out_string(json, "codec", variant->codec);
     json_out_string(json, "duplex", study.shared ? "shared" : "full");
     json_out_number(json, "efficiency", study.efficiency);
+    json_out_number(json, "flops", study_flops(&study));
+    json_out_number(json, "memory_rate_bytes_s", study.memory_bytes_s);
+    json_out_number(json, "copy_rate_bytes_s", study.copy_bytes_s > 0 ? study.copy_bytes_s : NAN);
+    json_out_number(json, "codec_rate_bytes_s", 1 / study.codec.code_s);
     json_out_number(json, "latency_s", study.latency_s);
     json_out_number(json, "message_cost_s", study.message_s);
-    json_out_count(json, "chunk_bytes", sweep_chunk(sweep, study.bits_s));
+    json_out_count(json, "chunk_bytes", study_chunk(&study));
     json_out_count(json, "iterations", study.iterations);
     json_out_number(json, "jitter", study.jitter);
     json_out_count(json, "slow_nodes", study.slow_nodes);
     json_out_number(json, "slow_times", study.slow_nodes > 0 ? study.slow_times : 1);
-    json_out_count(json, "servers", study.system->alone ? 1 : servers);
+    json_out_count(json, "servers", study_servers(&study));
+    json_out_bool(json, "colocate", !study.apart);
 }
 
 static void put_run(struct json_out *json, const struct sweep *sweep, size_t at)
@@ -61,6 +67,7 @@ void sweep_json(const struct sweep *sweep, struct buf *out)
     json_out_init(&json, out, 2);
     json_out_object(&json, NULL);
     json_out_string(&json, "kind", "simulated");
+    json_out_bool(&json, "complete", sweep->done == sweep_total(sweep));
     json_out_array(&json, "runs");
     for (size_t i = 0; i < sweep->done; i++)
         put_run(&json, sweep, i);

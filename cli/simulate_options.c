@@ -79,7 +79,7 @@ const struct option_row simulate_options[] = {
      .fallback = "1",
      .type = OPTION_TEXT,
      FIELD(efficiency),
-     .help = "share of the rate that is usable, above 0, at most 1"},
+     .help = "share of the rate that is usable, from 0.000001 to 1"},
     {.name = "latency",
      .value = "T",
      .fallback = "50us",

@@ -12,6 +12,8 @@
 /* The least and the most that a link may carry, as for trident plan. */
 static const double min_rate = 1e3, max_rate = 1e15;
 
+static const double min_efficiency = 1e-6;
+
 /* How many iterations a mean needs: few where all are alike. */
 enum { ITERATIONS_STEADY = 5, ITERATIONS_VARYING = 20 };
 
@@ -83,9 +85,9 @@ static tri_status read_shares(const struct simulate_settings *settings, struct s
                               tri_error *err)
 {
     double value = 0;
-    if (!units_number(settings->efficiency, &value) || !(value > 0) || value > 1)
+    if (!units_number(settings->efficiency, &value) || !(value >= min_efficiency) || value > 1)
         return list_refuse("efficiency", settings->efficiency,
-                           "give the share of the rate that is usable: above 0, at most 1", err);
+                           "give the share of the rate that is usable: from 0.000001 to 1", err);
     study->efficiency = value;
     if (!units_number(settings->jitter, &value) || value >= 1)
         return list_refuse("jitter", settings->jitter,
@@ -218,14 +220,6 @@ size_t sweep_total(const struct sweep *sweep)
 const struct sweep_variant *sweep_variant(const struct sweep *sweep, size_t at)
 {
     return &sweep->variants[at % sweep->variant_count];
-}
-
-uint64_t sweep_chunk(const struct sweep *sweep, double bits_s)
-{
-    const struct study *study = &sweep->study;
-    if (study->chunk_bytes > 0)
-        return study->chunk_bytes;
-    return plan_chunk_bytes(bits_s * study->efficiency, study->latency_s);
 }
 
 struct study sweep_study(const struct sweep *sweep, size_t at)

@@ -232,10 +232,11 @@ static tri_status add_variants(struct sweep *sweep, const struct study_system *s
 /* One item of --system while it is read: "wfbp+ssp:5+topk:0.01". */
 struct item {
     struct sweep *sweep;
-    const struct parts *all;           /* what the other options say */
-    struct parts parts;                /* with what the item says itself */
-    bool named;                        /* its system is known */
-    const struct study_system *system; /* NULL: all */
+    const struct parts *all;                  /* what the other options say */
+    struct parts parts;                       /* with what the item says itself */
+    bool named;                               /* its system is known */
+    const struct study_system *system;        /* NULL: all */
+    bool rule, placement, consistency, codec; /* it says so itself */
 };
 
 static const char *system_or_all(const void *ctx, size_t i)
@@ -246,29 +247,50 @@ static const char *system_or_all(const void *ctx, size_t i)
     return study_system_at(i - 1) != NULL ? study_system_at(i - 1)->name : NULL;
 }
 
-/* A part replaces the list of its kind. Consistencies and codecs are told apart by how they begin,
- * so that "topk:2" is refused as a codec. */
-static tri_status replace_part(struct parts *parts, const char *part, tri_error *err)
+/* A part replaces the list of its kind, once. */
+static tri_status replace_list(struct item *item, bool *said, size_t *count, const char *part,
+                               const struct list *list, tri_error *err)
 {
+    if (*said) {
+        fail(err, TRI_EINPUT, "option '--system' gives one system two parts for --%s, '%.60s' last",
+             list->option, part);
+        fail_next(err, "take one away, or list two systems: wfbp+ssp:5,wfbp+asp");
+        return TRI_EINPUT;
+    }
+    *said = true;
+    *count = 0;
+    return list->add(&item->parts, part, list, err);
+}
+
+static tri_status replace_rule(struct item *item, const char *part, tri_error *err)
+{
+    if (item->system != NULL && !has_choice(item->system)) {
+        fail(err, TRI_EINPUT, "option '--system' gives %s the rule '%.60s', but it chooses nothing",
+             item->system->name, part);
+        fail_next(err, "give rules to poseidon or trident: poseidon+time");
+        return TRI_EINPUT;
+    }
+    return replace_list(item, &item->rule, &item->parts.rule_count, part, &rules_list, err);
+}
+
+/* Consistencies and codecs are told apart by how they begin, so that "topk:2" is refused as a
+ * codec. */
+static tri_status replace_part(struct item *item, const char *part, tri_error *err)
+{
+    struct parts *parts = &item->parts;
     for (size_t i = 0; rule_names[i] != NULL; i++)
-        if (names_equal(rule_names[i], part)) {
-            parts->rule_count = 0;
-            return add_rule(parts, part, &rules_list, err);
-        }
-    if (placement_find(part) != NULL) {
-        parts->placement_count = 0;
-        return add_placement(parts, part, &placements_list, err);
-    }
-    if (names_equal(part, "none") || names_equal(part, "onebit") || strncmp(part, "topk", 4) == 0) {
-        parts->codec_count = 0;
-        return add_codec(parts, part, &codecs_list, err);
-    }
+        if (names_equal(rule_names[i], part))
+            return replace_rule(item, part, err);
+    if (placement_find(part) != NULL)
+        return replace_list(item, &item->placement, &parts->placement_count, part, &placements_list,
+                            err);
+    if (names_equal(part, "none") || names_equal(part, "onebit") || strncmp(part, "topk", 4) == 0)
+        return replace_list(item, &item->codec, &parts->codec_count, part, &codecs_list, err);
     char name[LIST_PART];
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(part, ":"), part);
-    if (consistency_find(name) != NULL) {
-        parts->consistency_count = 0;
-        return add_consistency(parts, part, &consistencies_list, err);
-    }
+    if (consistency_find(name) != NULL)
+        return replace_list(item, &item->consistency, &parts->consistency_count, part,
+                            &consistencies_list, err);
     fail(err, TRI_EINPUT, "option '--system' does not know the part '%.60s'", part);
     fail_next(err, "after a + give a rule, placement, consistency or codec: wfbp+lpt+ssp:5");
     return TRI_EINPUT;
@@ -278,7 +300,7 @@ static tri_status add_word(void *into, const char *part, const struct list *list
 {
     struct item *item = into;
     if (item->named)
-        return replace_part(&item->parts, part, err);
+        return replace_part(item, part, err);
     item->named = true;
     item->system = study_system_find(part);
     if (item->system == NULL && !names_equal(part, "all"))
@@ -294,7 +316,7 @@ static tri_status add_system(void *into, const char *part, const struct list *li
     (void)list;
     struct item *item = into;
     item->parts = *item->all;
-    item->named = false;
+    item->named = item->rule = item->placement = item->consistency = item->codec = false;
     tri_status status = list_each(&words_list, part, '+', item, err);
     if (status != TRI_OK || item->system != NULL)
         return status == TRI_OK ? add_variants(item->sweep, item->system, &item->parts, err)

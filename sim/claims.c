@@ -187,7 +187,7 @@ static const struct claim_paper papers[] = {
                "of the seven rows within 15 %. 2 MiB are its KV pairs (section 4.1), and a hash "
                "deals them out evenly. No copies: with those that it measured on one node "
                "(Caffe+PS) P006 would be slower than it says."},
-    {.name = "the thesis (a modularized parameter server)",
+    {.name = "the thesis (P.-Y. Wu, modularized parameter server, NTU 2018)",
      .letter = 'T',
      .message_s = 0.05e-3,
      .jitter = 0.1,
@@ -381,7 +381,7 @@ bool claim_holds(const struct claim *claim, double ours)
 
 double claim_difference(const struct claim *claim, double ours)
 {
-    return ours / claim->value - 1;
+    return claim->test == CLAIM_LEAST ? NAN : ours / claim->value - 1;
 }
 
 bool claim_is_main(const struct claim *claim)

@@ -89,7 +89,7 @@ const char *claim_other_settings(const struct claim *claim, char *text); /* "" i
 const char *claim_model_name(const char *model); /* as the papers write it */
 const char *claim_test_text(enum claim_test test);
 bool claim_holds(const struct claim *claim, double ours); /* not for CLAIM_NUMBER */
-/* Simulated over the paper's number, less 1; NaN where it has none. */
+/* Simulated over the paper's number, less 1; NaN where it has none, or one that is only a bound. */
 double claim_difference(const struct claim *claim, double ours);
 /* One of the seven that the model is judged by: within CLAIM_WITHIN. */
 bool claim_is_main(const struct claim *claim);

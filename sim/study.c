@@ -114,14 +114,38 @@ static enum plan_rule rule_of(const struct study *study)
     return study->rule == STUDY_RULE_TIME ? PLAN_TIME : PLAN_BYTES;
 }
 
+uint32_t study_servers(const struct study *study)
+{
+    if (study->system->alone)
+        return 1;
+    return study->servers > 0 ? study->servers : study->nodes;
+}
+
+double study_flops(const struct study *study)
+{
+    double flops = study->flops_s > 0 ? study->flops_s : study->profile->flops_s;
+    return flops > 0 ? flops : 1e12;
+}
+
+static double rate_of(const struct study *study)
+{
+    return study->bits_s * (study->efficiency > 0 ? study->efficiency : 1);
+}
+
+uint64_t study_chunk(const struct study *study)
+{
+    if (study->chunk_bytes > 0)
+        return study->chunk_bytes;
+    return plan_chunk_bytes(rate_of(study), study->latency_s, 4 * (double)study->profile->params,
+                            study_servers(study));
+}
+
 static struct book book_of_study(const struct study *study)
 {
     const struct study_system *system = study->system;
     const struct profile *profile = study->profile;
     uint32_t nodes = system->alone ? 1 : study->nodes;
-    uint32_t servers = study->servers > 0 && !system->alone ? study->servers : nodes;
-    double flops = study->flops_s > 0 ? study->flops_s : profile->flops_s;
-    double efficiency = study->efficiency > 0 ? study->efficiency : 1;
+    uint32_t servers = study_servers(study);
     bool apart = study->apart && !system->alone;
     uint32_t beside = servers < nodes ? servers : nodes;
     return (struct book){
@@ -130,18 +154,18 @@ static struct book book_of_study(const struct study *study)
         .servers = servers,
         .colocated = apart ? 0 : beside,
         .batch = study->batch > 0 ? study->batch : profile->default_batch,
-        .bits_s = study->bits_s * efficiency,
+        .bits_s = rate_of(study),
         .shared = study->shared,
         .latency_s = study->latency_s,
         .message_s = study->message_s,
-        .flops_s = flops > 0 ? flops : 1e12,
+        .flops_s = study_flops(study),
         .memory_bytes_s = system->alone ? 0 : study->memory_bytes_s,
         .rule = rule_of(study),
         .schemes = schemes_of(system),
         .placement = system->placement != NULL  ? placement_find(system->placement)
                      : study->placement != NULL ? study->placement
                                                 : placement_find("hash"),
-        .chunk_bytes = study->chunk_bytes,
+        .chunk_bytes = study_chunk(study),
         .reproducible = true,
     };
 }

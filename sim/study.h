@@ -55,12 +55,18 @@ struct study {
     const char *consistency; /* NULL: bsp; "ssp:5" */
     struct study_codec codec;
     const tri_placement_ops *placement; /* NULL: hash */
-    uint64_t chunk_bytes;               /* 0: as plan_chunk_bytes() finds for the link */
+    uint64_t chunk_bytes;               /* 0: as study_chunk() finds */
     uint32_t iterations;                /* 0: 5 */
     uint64_t seed;
     bool (*stop)(void *ctx); /* as in timed.h */
     void *stop_ctx;
 };
+
+/* How many servers there will be, the rate of products, and the chunk size that the planner takes.
+ */
+uint32_t study_servers(const struct study *study);
+double study_flops(const struct study *study);
+uint64_t study_chunk(const struct study *study);
 
 struct study_result {
     double speedup;    /* samples a second, as a multiple of one node that computes only */

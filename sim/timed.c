@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "core/node.h"
 #include "core/queue.h"
+#include "mod/consistency.h"
 
 /* A message on its way, or an operation under way. */
 struct parcel {
@@ -282,14 +283,16 @@ static void deliver(struct timed *timed, struct parcel *parcel)
 
 /* ---- operations ---- */
 
-/* Factor rows that a product multiplies. */
+/* Factor rows that a product multiplies. Those of the node's own worker are not among them: their
+ * product is a part of its backward pass. */
 static double product_rows(const struct timed_node *node, const struct core_op *op)
 {
     double rows = 0;
     for (uint32_t r = 0; r < node->timed->layout->workers; r++)
-        rows += op->role == CORE_WORKER
-                    ? worker_factor_rows(&node->core.worker, op->index, op->clock, r)
-                    : server_factor_rows(&node->core.server, op->index, r);
+        if (r != node->core.number)
+            rows += op->role == CORE_WORKER
+                        ? worker_factor_rows(&node->core.worker, op->index, op->clock, r)
+                        : server_factor_rows(&node->core.server, op->index, r);
     return rows;
 }
 
@@ -622,10 +625,25 @@ static void run(struct timed *timed)
         give_up(timed, TRI_EARG, "stuck: no event is left and the job is not finished");
 }
 
+/* Seconds an iteration. Workers in lockstep are done when the last one is; the others each have a
+ * pace of their own, and what they do together in a second counts. */
+static double pace(const struct timed *timed)
+{
+    const struct core_rules *rules = &timed->options->rules;
+    bool lockstep = rules->consistency == NULL || rules->consistency == consistency_find("bsp");
+    double counted = timed->options->iterations - 1, slowest = 0, iterations_s = 0;
+    for (uint32_t r = 0; r < timed->layout->workers; r++) {
+        const struct timed_node *node = &timed->nodes[r];
+        double own = (node->last_s - node->first_s) / counted;
+        slowest = fmax(slowest, own);
+        iterations_s += 1 / own;
+    }
+    return lockstep ? slowest : timed->layout->workers / iterations_s;
+}
+
 static tri_status report(const struct timed *timed, struct timed_result *result, tri_error *err)
 {
     uint32_t nodes = timed->layout->nodes;
-    double counted = timed->options->iterations - 1;
     *result = (struct timed_result){.compute_s = timed->compute_s,
                                     .messages = timed->messages,
                                     .events = timed->handled,
@@ -636,10 +654,7 @@ static tri_status report(const struct timed *timed, struct timed_result *result,
         timed_free(result, timed->mem);
         return fail_nomem(err, "a result");
     }
-    for (uint32_t r = 0; r < timed->layout->workers; r++) {
-        const struct timed_node *node = &timed->nodes[r];
-        result->iteration_s = fmax(result->iteration_s, (node->last_s - node->first_s) / counted);
-    }
+    result->iteration_s = pace(timed);
     for (uint32_t n = 0; n < nodes; n++) {
         result->sent[n] = timed->nodes[n].sent / timed->options->iterations;
         result->received[n] = timed->nodes[n].received / timed->options->iterations;

@@ -44,10 +44,12 @@ struct timed_options {
 };
 
 struct timed_result {
-    double iteration_s; /* mean of those counted, of the slowest worker */
-    double compute_s;   /* of one iteration, without waiting */
-    double stall_s;     /* iteration_s - compute_s */
-    uint64_t messages;  /* with values, between nodes, in all iterations */
+    /* mean of those counted: of the slowest worker with bsp; otherwise workers over the iterations
+       that all of them end in a second */
+    double iteration_s;
+    double compute_s;  /* of one iteration, without waiting */
+    double stall_s;    /* iteration_s - compute_s */
+    uint64_t messages; /* with values, between nodes, in all iterations */
     uint64_t events;
     uint32_t nodes;
     double *sent, *received; /* [nodes] bytes of values an iteration, to and from other nodes */

@@ -8,13 +8,12 @@
 #include "plan/timeline.h"
 #include "plan/traffic.h"
 
-uint64_t plan_chunk_bytes(double bits_s, double latency_s)
+uint64_t plan_chunk_bytes(double bits_s, double latency_s, double model_bytes, uint32_t servers)
 {
     double wanted = 32 * latency_s * bits_s / 8;
-    if (wanted <= 0)
-        return 1 << 21;
-    double power = round(log2(wanted));
-    return (uint64_t)1 << (int)fmax(16, fmin(24, power));
+    double power = wanted > 0 ? fmin(24, round(log2(wanted))) : 21;
+    double share = model_bytes / (4.0 * servers);
+    return (uint64_t)1 << (int)fmax(16, fmin(power, floor(log2(share))));
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -26,7 +25,8 @@ static tri_scheme_cluster cluster_of(const struct book *book)
 {
     uint64_t chunk = book->chunk_bytes;
     if (chunk == 0)
-        chunk = plan_chunk_bytes(book->bits_s, book->latency_s);
+        chunk = plan_chunk_bytes(book->bits_s, book->latency_s, 4 * (double)book->profile->params,
+                                 book->servers);
     return (tri_scheme_cluster){
         .workers = book->workers,
         .servers = book->servers,
@@ -56,7 +56,7 @@ struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *c
                             const tri_scheme_layer *layer, size_t scheme)
 {
     const tri_scheme_ops *ops = scheme_at(scheme);
-    struct plan_cost price = {.refused = ops->refuses(layer, cluster)};
+    struct plan_cost price = {.refused = ops->refuses(layer, cluster), .iteration_s = NAN};
     if (price.refused != NULL)
         return price;
     tri_scheme_cost *cost = &price.cost;
@@ -141,10 +141,15 @@ static size_t choice_at(const struct plan *plan, const struct plan_layer *layer,
     return plan_choose(&book, costs);
 }
 
+bool plan_by_price(const struct plan *plan, const struct plan_layer *layer)
+{
+    return choice_at(plan, layer, plan->book->workers) == layer->scheme;
+}
+
 uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,
                      size_t *scheme)
 {
-    if (choice_at(plan, layer, plan->book->workers) != layer->scheme)
+    if (!plan_by_price(plan, layer))
         return 0;
     for (uint32_t p = plan->book->workers + 1; p <= most; p++) {
         size_t other = choice_at(plan, layer, p);
@@ -158,7 +163,7 @@ uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, ui
 
 uint32_t plan_came(const struct plan *plan, const struct plan_layer *layer, size_t *scheme)
 {
-    if (choice_at(plan, layer, plan->book->workers) != layer->scheme)
+    if (!plan_by_price(plan, layer))
         return 0;
     for (uint32_t p = plan->book->workers - 1; p >= 2; p--) {
         size_t other = choice_at(plan, layer, p);
@@ -241,22 +246,20 @@ static void price(struct plan *plan, struct plan_layer *layer)
         layer->costs[i] = plan_price(book, &plan->cluster, &layer->shape, i);
 }
 
-static tri_status pick(struct plan *plan, struct plan_layer *layer, struct taste taste,
+static tri_status pick(const struct plan *plan, struct plan_layer *layer, struct taste taste,
                        tri_error *err)
 {
     struct book own = book_for(plan, layer);
     layer->scheme = choose(&own, own.forced != NULL ? by_time : taste, layer->costs);
-    if (layer->scheme == SCHEME_MAX)
-        return fail_no_scheme(&own, layer, err);
+    return layer->scheme == SCHEME_MAX ? fail_no_scheme(&own, layer, err) : TRI_OK;
+}
+
+static void add_up(struct plan *plan, struct plan_layer *layer)
+{
+    const struct plan_cost *chosen = &layer->costs[layer->scheme];
     tri_scheme_home home = scheme_at(layer->scheme)->home;
     layer->pieces = home == TRI_HOME_PIECES ? layer->cut : home == TRI_HOME_WHOLE ? 1 : 0;
     plan->pieces += layer->pieces;
-    return plan->pieces > PLAN_MAX_PIECES ? fail_too_many(plan, err) : TRI_OK;
-}
-
-static void add_up(struct plan *plan, const struct plan_layer *layer)
-{
-    const struct plan_cost *chosen = &layer->costs[layer->scheme];
     plan->send_bytes += chosen->cost.send_bytes;
     plan->recv_bytes += chosen->cost.recv_bytes;
     plan->comm_s += chosen->time_s;
@@ -331,8 +334,8 @@ static void begin(struct plan *plan)
     timeline_compute(plan);
 }
 
-/* Chooses for every layer, places the pieces and estimates the iteration. */
-static tri_status settle(struct plan *plan, struct taste taste, tri_error *err)
+/* Adds up the chosen schemes, places the pieces and estimates the iteration. */
+static tri_status evaluate(struct plan *plan, tri_error *err)
 {
     plan->send_bytes = plan->recv_bytes = plan->comm_s = plan->even_bytes = 0;
     plan->worker_buffer_bytes = plan->server_buffer_bytes = 0;
@@ -340,10 +343,9 @@ static tri_status settle(struct plan *plan, struct taste taste, tri_error *err)
     plan->pieces = 0;
     memset(plan->server_bytes, 0, plan->book->servers * sizeof *plan->server_bytes);
     for (size_t i = 0; i < plan->count; i++) {
-        tri_status status = pick(plan, &plan->layers[i], taste, err);
-        if (status != TRI_OK)
-            return status;
         add_up(plan, &plan->layers[i]);
+        if (plan->pieces > PLAN_MAX_PIECES)
+            return fail_too_many(plan, err);
     }
     mem_free(plan->mem, plan->piece);
     plan->piece = NULL;
@@ -353,39 +355,139 @@ static tri_status settle(struct plan *plan, struct taste taste, tri_error *err)
     return status == TRI_OK ? timeline(plan, err) : status;
 }
 
-/* What an estimate must gain to be believed: the more of an iteration is communication that is not
- * hidden, the rougher it is (tests/sim/test_rules.c, docs/results/rules.md). */
-static double margin(const struct plan *plan)
+static tri_status settle(struct plan *plan, struct taste taste, tri_error *err)
 {
-    return 0.03 + 0.15 * (1 - plan->compute_s / plan->iteration_s);
+    tri_status status = TRI_OK;
+    for (size_t i = 0; i < plan->count && status == TRI_OK; i++)
+        status = pick(plan, &plan->layers[i], taste, err);
+    return status == TRI_OK ? evaluate(plan, err) : status;
 }
 
-/* By rule time. A layer's price alone does not say what is hidden behind compute, nor what
- * multiplying factors takes from it: of several ways to weigh the two, the one whose iteration is
- * the shortest. Fewest bytes comes first and is left only for a gain that can be believed, on
- * this link and on a slower one. */
+/* ---- by rule time ---- */
+
+/* The estimate of an iteration with some of what a slower link would cost: plans whose transfers
+ * just fit behind compute are not quite as fast as they look. */
+static double cautious(const struct plan *plan)
+{
+    return plan->iteration_s + 0.2 * (plan->iteration_slow_s - plan->iteration_s);
+}
+
+/* The share of an iteration that is communication which is not hidden. */
+static double exposed(const struct plan *plan)
+{
+    return 1 - plan->compute_s / cautious(plan);
+}
+
+/* What a plan must gain to be believed: the more is exposed, the rougher its estimate is, and the
+ * more so for plans that mix schemes layer by layer. tools/rules and tests/sim/test_rules.c hold
+ * this against the simulation. */
+static double margin(const struct plan *plan, double roughness)
+{
+    return 0.005 + roughness * exposed(plan);
+}
+
+static const double rough_plan = 0.05, rough_layer = 0.25;
+static const double most_exposed = 0.5; /* of a plan that is mixed layer by layer */
+
+/* Work that trying other schemes layer by layer may be, in layers and pieces looked at. */
+static const double most_work = 1e6;
+
+static bool may_take(const struct plan *plan, const struct plan_layer *layer, size_t scheme)
+{
+    struct book own = book_for(plan, layer);
+    return scheme != layer->scheme && allowed(&own, scheme) && layer->costs[scheme].refused == NULL;
+}
+
+/* Would trying every other scheme of every layer take too long? */
+static bool is_large(const struct plan *plan)
+{
+    double tries = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        for (size_t k = 0; scheme_at(k) != NULL; k++)
+            tries += may_take(plan, &plan->layers[i], k);
+    return tries * (double)(plan->count + plan->pieces + plan->book->servers) > most_work;
+}
+
+/* The plan with another scheme for one layer. TRI_ENOMEM, or TRI_EINPUT if that cannot be. */
+static tri_status try_scheme(struct plan *plan, struct plan_layer *layer, size_t scheme)
+{
+    tri_error ignored = {0};
+    layer->scheme = scheme;
+    return evaluate(plan, &ignored);
+}
+
+/* Takes for each layer, from the top, what makes the iteration shorter. */
+static tri_status improve(struct plan *plan)
+{
+    double least = cautious(plan);
+    for (size_t i = plan->count; i-- > 0;) {
+        struct plan_layer *layer = &plan->layers[i];
+        for (size_t k = 0; scheme_at(k) != NULL; k++) {
+            size_t before = layer->scheme;
+            if (!may_take(plan, layer, k))
+                continue;
+            tri_status status = try_scheme(plan, layer, k);
+            if (status == TRI_ENOMEM)
+                return status;
+            if (status == TRI_OK && exposed(plan) < most_exposed &&
+                cautious(plan) < least * (1 - margin(plan, rough_layer)))
+                least = cautious(plan);
+            else
+                layer->scheme = before;
+        }
+    }
+    return TRI_OK;
+}
+
+/* What the iteration would be if a layer took a scheme that is cheaper by its price alone. */
+static tri_status look_aside(struct plan *plan)
+{
+    for (size_t i = 0; i < plan->count; i++) {
+        struct plan_layer *layer = &plan->layers[i];
+        size_t chosen = layer->scheme;
+        for (size_t k = 0; scheme_at(k) != NULL; k++) {
+            struct plan_cost *cost = &layer->costs[k];
+            if (!may_take(plan, layer, k) || cost->time_s >= layer->costs[chosen].time_s)
+                continue;
+            tri_status status = try_scheme(plan, layer, k);
+            layer->scheme = chosen;
+            if (status == TRI_ENOMEM)
+                return status;
+            cost->iteration_s = status == TRI_OK ? plan->iteration_s : NAN;
+        }
+    }
+    return TRI_OK;
+}
+
+/* A layer's price alone does not say what is hidden behind compute, nor what multiplying factors
+ * takes from it: of several ways to weigh the two, the one whose iteration is the shortest, and
+ * then layer by layer what makes it shorter yet. Fewest bytes comes first and is left only for a
+ * gain that can be believed. */
 static tri_status settle_by_time(struct plan *plan, tri_error *err)
 {
     static const struct taste tastes[] = {
         {.bytes = true}, {.device = 1}, {.device = 0}, {.device = 1e3}};
     struct taste best = by_time;
-    double least = INFINITY, least_slow = INFINITY;
+    double least = INFINITY;
     if (isnan(plan->compute_s) || plan->book->forced != NULL || plan->book->workers == 1)
         return settle(plan, by_time, err);
     for (size_t i = 0; i < sizeof tastes / sizeof tastes[0]; i++) {
         tri_error ignored = {0};
         tri_status status = settle(plan, tastes[i], &ignored);
-        double share = best.bytes ? 1 - margin(plan) : 1;
         if (status == TRI_ENOMEM)
             return fail_nomem(err, "a plan");
-        if (status != TRI_OK || plan->iteration_s >= least * share ||
-            plan->iteration_slow_s >= least_slow * share)
+        double share = best.bytes ? 1 - margin(plan, rough_plan) : 1;
+        if (status != TRI_OK || cautious(plan) >= least * share)
             continue;
         best = tastes[i];
-        least = plan->iteration_s;
-        least_slow = plan->iteration_slow_s;
+        least = cautious(plan);
     }
-    return settle(plan, best, err);
+    tri_status status = settle(plan, best, err);
+    if (status != TRI_OK || is_large(plan))
+        return status;
+    if (improve(plan) != TRI_OK || look_aside(plan) != TRI_OK)
+        return fail_nomem(err, "a plan");
+    return evaluate(plan, err);
 }
 
 static tri_status fill(struct plan *plan, tri_error *err)

@@ -17,6 +17,9 @@ struct plan_cost {
         *refused; /* why the scheme cannot carry the layer; NULL: it can, and cost is filled */
     tri_scheme_cost cost;
     double time_s;
+    /* of the plan, if this layer alone took the scheme; NaN unless rule time chose one whose own
+       price is higher */
+    double iteration_s;
 };
 
 /* A run of a layer's parameters (weights row by row, then the bias) that one server owns. */
@@ -76,9 +79,10 @@ tri_status plan_make(const struct book *book, const struct mem *mem, struct plan
                      tri_error *err);
 void plan_free(struct plan *plan); /* NULL is fine */
 
-/* The chunk size for a link: its latency is 3 % (1/32) of a chunk's transfer, in
- * powers of two from 64 KiB to 16 MiB; 2 MiB for a link without latency. */
-uint64_t plan_chunk_bytes(double bits_s, double latency_s);
+/* The chunk size for a link: its latency is 3 % (1/32) of a chunk's transfer, in powers of two from
+ * 64 KiB to 16 MiB; 2 MiB for a link without latency. At most so large that every server has four
+ * chunks of a model of model_bytes, but never below 64 KiB. */
+uint64_t plan_chunk_bytes(double bits_s, double latency_s, double model_bytes, uint32_t servers);
 
 /* What a scheme would cost this layer, timed by the book's rates. */
 struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *cluster,
@@ -87,8 +91,11 @@ struct plan_cost plan_price(const struct book *book, const tri_scheme_cluster *c
 /* The scheme that the book's rule picks; SCHEME_MAX when none of those allowed fits. */
 size_t plan_choose(const struct book *book, const struct plan_cost costs[SCHEME_MAX]);
 
-/* By the layer's own price: both of these are 0 for a layer whose scheme was chosen for the sake of
- * the whole iteration instead. The first number of workers above the book's at which this layer
+/* Does the layer have the scheme that its own price picks? If not, it was chosen for the sake of
+ * the whole iteration, and both of the following are 0. */
+bool plan_by_price(const struct plan *plan, const struct plan_layer *layer);
+
+/* By the layer's own price: the first number of workers above the book's at which this layer
  * would leave its scheme, servers growing along if the book says so; 0, and *scheme is left alone,
  * if it does not up to `most`. *scheme is what it would change to. */
 uint32_t plan_leaves(const struct plan *plan, const struct plan_layer *layer, uint32_t most,

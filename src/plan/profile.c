@@ -17,7 +17,10 @@ struct reader {
     size_t cap;      /* of profile->layers */
     size_t *name_at; /* [layers] where each name stands */
     size_t name_cap;
-    size_t rate_at; /* where the measurement stands that the rate follows from */
+    size_t rate_at;     /* where the measurement stands that the rate follows from */
+    bool shares;        /* the layer that is being read has some */
+    size_t with_shares; /* layers with parameters that have some */
+    size_t without;     /* the last of the others */
     bool nomem;
 };
 
@@ -175,8 +178,15 @@ LAYER_COUNT(sparse_rows, 0, PROFILE_MAX_SIDE)
     }
 LAYER_NUMBER(fwd_flops, 1e18)
 LAYER_NUMBER(bwd_flops, 1e18)
-LAYER_NUMBER(fwd_share, 1)
-LAYER_NUMBER(bwd_share, 1)
+
+#define LAYER_SHARE(field)                                                                         \
+    static void layer_##field(struct reader *reader, void *target)                                 \
+    {                                                                                              \
+        ((struct profile_layer *)target)->field = json_between(&reader->json, 0, 1);               \
+        reader->shares = true;                                                                     \
+    }
+LAYER_SHARE(fwd_share)
+LAYER_SHARE(bwd_share)
 
 static const struct key layer_keys[] = {
     {"name", layer_name, true},
@@ -265,6 +275,7 @@ static void read_layer(struct reader *reader)
         return;
     struct profile_layer *layer = &profile->layers[profile->count];
     *layer = (struct profile_layer){.applications = 1, .params = UINT64_MAX};
+    reader->shares = false;
     read_object(reader, layer_keys, "a layer", layer);
     uint64_t given = layer->params;
     layer->params = 0;
@@ -281,6 +292,9 @@ static void read_layer(struct reader *reader)
     }
     profile->params += layer->params;
     profile->with_params += layer->params > 0;
+    reader->with_shares += layer->params > 0 && reader->shares;
+    if (layer->params > 0 && !reader->shares)
+        reader->without = profile->count - 1;
     profile->flops += layer->fwd_flops + layer->bwd_flops;
 }
 
@@ -328,6 +342,19 @@ static void top_batch(struct reader *reader, void *target)
     ((struct profile *)target)->default_batch = json_count(&reader->json, 1, PROFILE_MAX_SIDE);
 }
 
+/* Shares of some layers only would leave no time for the others. */
+static void check_shares(struct reader *reader)
+{
+    const struct profile *profile = reader->profile;
+    if (reader->with_shares == 0 || reader->with_shares == profile->with_params || reader->nomem ||
+        reader->json.status != TRI_OK)
+        return;
+    json_refuse(&reader->json, reader->name_at[reader->without],
+                "layer '%.60s' has neither fwd_share nor bwd_share, but others have",
+                profile->layers[reader->without].name);
+    json_advise(&reader->json, "give them for all layers with parameters, or for none");
+}
+
 static void top_layers(struct reader *reader, void *target)
 {
     (void)target;
@@ -335,6 +362,7 @@ static void top_layers(struct reader *reader, void *target)
     size_t at = reader->json.value;
     while (!reader->nomem && json_element(&reader->json))
         read_layer(reader);
+    check_shares(reader);
     if (reader->profile->with_params > 0 || reader->nomem || reader->json.status != TRI_OK)
         return;
     json_refuse(&reader->json, at, "no layer has parameters: there is nothing to synchronise");

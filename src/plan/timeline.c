@@ -5,6 +5,21 @@
 
 #include "plan/traffic.h"
 
+/* What a layer's passes weigh: by measured shares, else by flops, else by parameters. */
+struct weight {
+    double forward, backward;
+};
+
+static struct weight weigh(const struct profile *profile, const struct profile_layer *layer,
+                           bool shares)
+{
+    if (shares)
+        return (struct weight){layer->fwd_share, layer->bwd_share};
+    if (profile->flops > 0)
+        return (struct weight){layer->fwd_flops, layer->bwd_flops};
+    return (struct weight){(double)layer->params, 2 * (double)layer->params};
+}
+
 /* What layers without parameters take is added to the one before them. */
 void timeline_compute(struct plan *plan)
 {
@@ -17,8 +32,9 @@ void timeline_compute(struct plan *plan)
         const struct profile_layer *layer = &profile->layers[i];
         while (at + 1 < plan->count && plan->layers[at + 1].profile <= layer)
             at++;
-        plan->layers[at].forward_s += shares > 0 ? layer->fwd_share : layer->fwd_flops;
-        plan->layers[at].backward_s += shares > 0 ? layer->bwd_share : layer->bwd_flops;
+        struct weight weight = weigh(profile, layer, shares > 0);
+        plan->layers[at].forward_s += weight.forward;
+        plan->layers[at].backward_s += weight.backward;
     }
     for (size_t i = 0; i < plan->count; i++)
         total += plan->layers[i].forward_s + plan->layers[i].backward_s;

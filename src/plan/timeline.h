@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* Splits compute_s over the layers, as the profile has it. */
+/* Splits compute_s over the layers: by the profile's shares, without any by its flops, and without
+ * these by parameters, a third forward and two thirds backward. */
 void timeline_compute(struct plan *plan);
 
 /* Fills iteration_s and iteration_slow_s, NaN when the plan's compute is not known. TRI_ENOMEM. */

@@ -444,6 +444,28 @@ TEST(the_diagonal_is_y_equals_x_up_to_where_it_is_asked)
     }
 }
 
+/* A point that is linear lies on the line, also between powers of two. */
+TEST(the_diagonal_goes_through_every_tick)
+{
+    (void)state;
+    const double x[] = {1, 24, 32};
+    struct chart_series series = {.name = "a", .x = x, .y = x, .count = 3};
+    char *text = draw(&(struct chart){.series = &series,
+                                      .series_count = 1,
+                                      .x_log2 = true,
+                                      .x_ticks = x,
+                                      .x_tick_count = 3,
+                                      .diagonal = 32});
+    const char *at = strchr(strstr(text, "<path class='diagonal' d='"), 'M'), *point = at;
+    char *line = group_of(text, "series", 0);
+    for (int i = 0; i < 5; i++) /* 2, 4, 8, 16, 24 */
+        point = strchr(point + 1, 'L');
+    assert_true(strtod(point + 1, NULL) == number_of(line, "circle", 1, "cx"));
+    assert_true(strtod(strchr(point, ' '), NULL) == number_of(line, "circle", 1, "cy"));
+    free(line);
+    free(text);
+}
+
 TEST(the_diagonal_begins_at_zero_at_the_least)
 {
     (void)state;
@@ -921,6 +943,7 @@ int main(void)
         cmocka_unit_test(x_that_is_not_positive_is_left_out_of_a_logarithmic_axis),
         cmocka_unit_test(points_only_draws_hollow_markers_and_no_line),
         cmocka_unit_test(the_diagonal_is_y_equals_x_up_to_where_it_is_asked),
+        cmocka_unit_test(the_diagonal_goes_through_every_tick),
         cmocka_unit_test(the_diagonal_begins_at_zero_at_the_least),
         cmocka_unit_test(bars_stand_in_order_and_do_not_overlap),
         cmocka_unit_test(bars_hang_from_zero_when_negative_and_are_missing_when_no_number),

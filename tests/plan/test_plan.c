@@ -398,6 +398,7 @@ TEST(single_layers_can_be_given_a_scheme_of_their_own)
     struct profile *profile = book_model("vgg19");
     const tri_scheme_ops *wanted[24] = {0};
     struct book book = book_of(profile, 8);
+    book.rule = PLAN_BYTES;
     book.forced_for = wanted;
     wanted[22] = scheme_at(book_scheme_index("adam"));
     struct plan *plan = book_plan(&book);
@@ -423,11 +424,24 @@ TEST(chunks_too_small_to_count_are_refused)
 TEST(the_chunk_size_follows_the_link)
 {
     (void)state;
-    assert_int_equal(plan_chunk_bytes(1e10, 50e-6), 1 << 21); /* 10 Gbit/s: Poseidon's 2 MB */
-    assert_int_equal(plan_chunk_bytes(1e9, 50e-6), 1 << 18);
-    assert_int_equal(plan_chunk_bytes(1e10, 0), 1 << 21);
-    assert_int_equal(plan_chunk_bytes(1e15, 1), 1 << 24);
-    assert_int_equal(plan_chunk_bytes(1e3, 1e-9), 1 << 16);
+    double model = 1e12;
+    assert_int_equal(plan_chunk_bytes(1e10, 50e-6, model, 8), 1 << 21); /* Poseidon's 2 MB */
+    assert_int_equal(plan_chunk_bytes(1e9, 50e-6, model, 8), 1 << 18);
+    assert_int_equal(plan_chunk_bytes(1e10, 0, model, 8), 1 << 21);
+    assert_int_equal(plan_chunk_bytes(1e15, 1, model, 8), 1 << 24);
+    assert_int_equal(plan_chunk_bytes(1e3, 1e-9, model, 8), 1 << 16);
+}
+
+TEST(every_server_has_four_chunks_of_the_model)
+{
+    (void)state;
+    double model = 128e6;
+    assert_int_equal(plan_chunk_bytes(1e11, 50e-6, model, 1), 1 << 24);
+    assert_int_equal(plan_chunk_bytes(1e11, 50e-6, model, 8), 1 << 21);
+    assert_int_equal(plan_chunk_bytes(1e11, 50e-6, model, 32), 1 << 19);
+    assert_int_equal(plan_chunk_bytes(1e10, 0, model, 32), 1 << 19);
+    assert_int_equal(plan_chunk_bytes(1e11, 50e-6, 4, 65536), 1 << 16);
+    assert_int_equal(plan_chunk_bytes(1e9, 50e-6, model, 32), 1 << 18); /* the link's own */
 }
 
 TEST(compute_time_comes_from_the_measurement_or_the_flops)
@@ -642,6 +656,7 @@ int main(void)
         cmocka_unit_test(single_layers_can_be_given_a_scheme_of_their_own),
         cmocka_unit_test(chunks_too_small_to_count_are_refused),
         cmocka_unit_test(the_chunk_size_follows_the_link),
+        cmocka_unit_test(every_server_has_four_chunks_of_the_model),
         cmocka_unit_test(compute_time_comes_from_the_measurement_or_the_flops),
         cmocka_unit_test(a_measured_time_needs_no_rate_beside_it),
         cmocka_unit_test(schemes_that_cost_the_same_keep_the_order_of_the_registry),

@@ -40,7 +40,7 @@ TEST(every_field_arrives)
         "\"title\": \"T\\u00e9\", \"dtype_bytes\": 4, \"default_batch\": 64,"
         "\"compute\": {\"default\": {\"iteration_s\": 0.5, \"batch\": 16}, \"estimated\": true,"
         "\"effective_gflops\": 2.5}, \"layers\": [{\"name\": \"e\", \"type\": \"EMBED\", \"M\": 7,"
-        "\"N\": 2, \"params\": 14, \"sparse_rows\": 3, \"applications\": 9},"
+        "\"N\": 2, \"params\": 14, \"sparse_rows\": 3, \"applications\": 9, \"bwd_share\": 0},"
         "{\"name\": \"f\", \"type\": \"FC\", \"M\": 7, \"N\": 2, \"bias\": 7, \"params\": 21,"
         "\"fwd_flops\": 100, \"bwd_flops\": 250, \"fwd_share\": 0.25, \"bwd_share\": 0.75},"
         "{\"name\": \"head\", \"type\": \"FC\", \"M\": 7, \"N\": 2, \"params\": 0,"
@@ -125,6 +125,8 @@ static const struct {
     {"{\"format\": \"layer-profile/1\", \"name\": \"\"}", "f.json:1:39", "name must not be empty"},
     {HEAD FC(", \"applications\": 0") "]}", "f.json:1:116", "0 is not between 1 and"},
     {HEAD FC(", \"fwd_share\": 1.5") "]}", "f.json:1:113", "1.5 is not between 0 and 1"},
+    {HEAD FC(", \"bwd_share\": 1") ", {\"name\": \"a\", \"type\": \"NORM\", \"M\": 1, \"N\": 1}]}",
+     "f.json:1:126", "layer 'a' has neither fwd_share nor bwd_share, but others have"},
     {HEAD FC("") "], \"dtype_bytes\": 2}", "f.json:1:117", "only 4 (fp32) is supported"},
     {HEAD FC("") "], \"default_batch\": 0}", "f.json:1:119", "0 is not between 1"},
     {HEAD FC("") "], \"compute\": {\"default\": {\"batch\": 1}}}", "f.json:1:125",

@@ -1,4 +1,5 @@
-/* Rule time against rule bytes, by simulation. tools/rules does it for ten times as many cases. */
+/* Rule time against rule bytes and against ps for all layers, by simulation. tools/rules does it
+ * for ten times as many cases. */
 #include <math.h>
 #include <stdio.h>
 
@@ -23,6 +24,7 @@ static double iteration(const struct study *from, enum study_rule rule, double *
 struct tally {
     unsigned cases;
     double worst, best;     /* time over bytes */
+    double worst_ps;        /* time over ps for all layers */
     double lowest, highest; /* estimate over simulation */
 };
 
@@ -31,6 +33,10 @@ static void compare(const struct study *study, struct tally *tally)
     double expected[2];
     double bytes = iteration(study, STUDY_RULE_BYTES, &expected[0]);
     double time = iteration(study, STUDY_RULE_TIME, &expected[1]);
+    struct study all_ps = *study;
+    all_ps.system = study_system_find("wfbp");
+    double ignored, ps = iteration(&all_ps, STUDY_RULE_OWN, &ignored);
+    tally->worst_ps = fmax(tally->worst_ps, time / ps);
     if (time > 1.01 * bytes)
         print_error("%s, %u nodes, batch %llu, %g Gbit/s, %g TFLOP/s: %g s by time, %g by bytes\n",
                     study->profile->name, (unsigned)study->nodes, (unsigned long long)study->batch,
@@ -51,7 +57,7 @@ static void sweep(const char *model, struct tally *tally)
     static const uint64_t batches[] = {8, 128};
     struct profile *profile = book_model(model);
     double own = profile->flops_s > 0 ? profile->flops_s : 4e12;
-    for (size_t i = 0; i < 3 * 3 * 3 * 2; i++) {
+    for (size_t i = 0; i < (size_t)3 * 3 * 3 * 2; i++) {
         struct study study = {
             .profile = profile,
             .system = study_system_find("poseidon"),
@@ -75,9 +81,12 @@ static void rule_time_is_never_slower_than_rule_bytes_by_one_percent(void **stat
     struct tally tally = {.best = 1, .lowest = 1, .highest = 1};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++)
         sweep(models[i], &tally);
-    print_message("%u cases: time over bytes %.3f to %.3f, estimate over simulation %.2f to %.2f\n",
-                  tally.cases, tally.best, tally.worst, tally.lowest, tally.highest);
+    print_message("%u cases: time over bytes %.3f to %.3f, over ps at most %.3f, estimate over "
+                  "simulation %.2f to %.2f\n",
+                  tally.cases, tally.best, tally.worst, tally.worst_ps, tally.lowest,
+                  tally.highest);
     assert_true(tally.worst <= 1.01);
+    assert_true(tally.worst_ps <= 1.03);
     assert_true(tally.best < 0.6);
 }
 

@@ -124,6 +124,128 @@ TEST(one_node_alone_has_a_speed_up_of_one)
     profile_free(profile);
 }
 
+/* Its own product is a part of the backward pass. */
+TEST(a_node_without_peers_multiplies_nothing_more)
+{
+    (void)state;
+    static const char *const names[] = {"poseidon", "adam", "trident"};
+    struct profile *profile = one_layer(512, 512);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct study study = study_of(profile, names[i]);
+        study.nodes = 1;
+        study.rule = STUDY_RULE_BYTES;
+        assert_true(fabs(speedup(&study) - 1) < 1e-9);
+    }
+    profile_free(profile);
+}
+
+/* What the device does beyond compute when links take no time, in factor rows over K. */
+static double product_rows(const char *scheme, unsigned workers, bool apart)
+{
+    enum { SIDE = 256 };
+    const double flops_s = 1e9;
+    struct profile *profile = one_layer(SIDE, SIDE);
+    struct book book = book_of(profile, workers);
+    book.batch = K;
+    book.colocated = apart ? 0 : workers;
+    book.forced = scheme_at(book_scheme_index(scheme));
+    book.flops_s = flops_s;
+    struct plan *plan = book_plan(&book);
+    double expected = plan->layers[0].costs[plan->layers[0].scheme].cost.extra_flops;
+    struct timed_options options = {.iterations = 3,
+                                    .bytes_s = 1e30,
+                                    .flops_s = flops_s,
+                                    .fifo = true,
+                                    .barrier = true,
+                                    .rules = {.reproducible = true}};
+    struct timed_result result;
+    tri_error err = {0};
+    if (timed_run(plan, &options, &mem_libc, &result, &err) != TRI_OK)
+        fail_msg("%s", err.text);
+    double flops = result.stall_s * flops_s;
+    assert_true(fabs(flops - expected) <= 1e-6 * expected);
+    timed_free(&result, &mem_libc);
+    plan_free(plan);
+    profile_free(profile);
+    return flops / (2.0 * K * SIDE * SIDE);
+}
+
+TEST(products_cost_what_the_planner_says)
+{
+    (void)state;
+    assert_true(fabs(product_rows("sfb", 2, false) - 1) < 1e-6);
+    assert_true(fabs(product_rows("sfb", 5, false) - 4) < 1e-6);
+    assert_true(fabs(product_rows("adam", 5, false) - 4) < 1e-6);
+    assert_true(fabs(product_rows("adam", 5, true) - 5) < 1e-6);
+}
+
+/* One of four workers is four times as slow; the link is free. Three at full pace and one at a
+ * quarter of it are 3.25 workers; in lockstep all are as slow as the slowest. */
+TEST(workers_that_do_not_wait_for_each_other_count_by_what_they_do_together)
+{
+    (void)state;
+    struct profile *profile = one_layer(64, 64);
+    struct study study = study_of(profile, "wfbp");
+    study.bits_s = 1e15;
+    study.slow_nodes = 1;
+    study.slow_times = 4;
+    study.iterations = 20;
+    assert_true(fabs(speedup(&study) - 1) < 1e-3);
+    study.consistency = "asp";
+    assert_true(fabs(speedup(&study) - 3.25) < 1e-2);
+    study.consistency = "ssp:100";
+    assert_true(fabs(speedup(&study) - 3.25) < 1e-2);
+    study.consistency = "ssp:0";
+    assert_true(fabs(speedup(&study) - 1) < 1e-3);
+    profile_free(profile);
+}
+
+/* A time for the whole iteration, and nothing about its layers. */
+TEST(a_profile_that_knows_only_its_iteration_can_be_simulated)
+{
+    (void)state;
+    static const char text[] =
+        "{\"format\": \"layer-profile/1\", \"name\": \"m\", \"default_batch\": 8, \"compute\": "
+        "{\"default\": {\"iteration_s\": 0.01, \"batch\": 8}}, \"layers\": [{\"name\": \"a\", "
+        "\"type\": \"FC\", \"M\": 64, \"N\": 64}, {\"name\": \"b\", \"type\": \"FC\", \"M\": "
+        "64, \"N\": 64}]}";
+    struct profile *profile = NULL;
+    assert_int_equal(profile_read("m", text, strlen(text), &mem_libc, &profile, NULL), TRI_OK);
+    struct study study = study_of(profile, "wfbp");
+    double now = speedup(&study);
+    assert_true(now > 1 && now <= 4);
+    profile_free(profile);
+}
+
+/* Chunks that grow with the rate must not leave servers without any. */
+TEST(a_better_network_is_no_slower_for_small_models_on_many_nodes)
+{
+    (void)state;
+    static const char *const models[] = {"lstm_lm_medium", "alexnet", "cifar10_quick", "googlenet"};
+    static const double rates[] = {10e9, 25e9, 40e9, 100e9};
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        struct profile *profile = book_model(models[m]);
+        for (unsigned nodes = 8; nodes <= 32; nodes *= 4) {
+            double last = 0;
+            for (size_t r = 0; r < sizeof rates / sizeof rates[0]; r++) {
+                struct study study = study_of(profile, "wfbp");
+                study.nodes = nodes;
+                study.bits_s = rates[r];
+                study.flops_s = 0;
+                study.latency_s = 50e-6;
+                study.message_s = 5e-6;
+                study.iterations = 3;
+                double now = speedup(&study);
+                if (now < last * (1 - 1e-3))
+                    fail_msg("%s on %u nodes: %g at %g Gbit/s, %g below", models[m], nodes, now,
+                             rates[r] / 1e9, last);
+                last = now;
+            }
+        }
+        profile_free(profile);
+    }
+}
+
 TEST(a_better_network_is_never_slower)
 {
     (void)state;
@@ -190,6 +312,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exchange_takes_the_bytes_of_the_busiest_node_over_the_rate),
         cmocka_unit_test(one_node_alone_has_a_speed_up_of_one),
+        cmocka_unit_test(a_node_without_peers_multiplies_nothing_more),
+        cmocka_unit_test(products_cost_what_the_planner_says),
+        cmocka_unit_test(workers_that_do_not_wait_for_each_other_count_by_what_they_do_together),
+        cmocka_unit_test(a_profile_that_knows_only_its_iteration_can_be_simulated),
+        cmocka_unit_test(a_better_network_is_no_slower_for_small_models_on_many_nodes),
         cmocka_unit_test(a_better_network_is_never_slower),
         cmocka_unit_test(what_cannot_be_is_refused_with_a_next_step),
         cmocka_unit_test(memory_that_is_refused_is_told_and_nothing_leaks),
