@@ -6,14 +6,14 @@
 /* Before the floats lies where the block begins. */
 float *floats_new(const struct mem *mem, uint64_t n)
 {
-    const size_t more = sizeof(void *) + FLOATS_ALIGN;
+    const size_t align = floats_align(n), more = sizeof(void *) + align;
     if (n > (SIZE_MAX - more) / sizeof(float))
         return NULL;
     char *block = mem->resize(mem->ctx, NULL, (size_t)n * sizeof(float) + more);
     if (block == NULL)
         return NULL;
     char *first = block + sizeof(void *);
-    first += (FLOATS_ALIGN - (uintptr_t)first % FLOATS_ALIGN) % FLOATS_ALIGN;
+    first += (align - (uintptr_t)first % align) % align;
     memcpy(first - sizeof block, &block, sizeof block);
     return (float *)(void *)first;
 }

@@ -11,8 +11,6 @@
  * nearest cache. Its state lies in such chunks. */
 enum { CHUNK = 2048 };
 
-enum { LINE = FLOATS_ALIGN / sizeof(float) };
-
 static const struct layout_unit *shape_of(const struct store_server *store, uint32_t index)
 {
     return &store->layout->units[store->units[index].number];
@@ -31,9 +29,11 @@ static bool steps_here(const struct store_server *store)
 
 /* ---- memory ---- */
 
-static uint64_t whole_lines(uint64_t floats)
+/* From one slot to the next, so that all are aligned like the first. */
+static uint64_t stride(uint64_t floats)
 {
-    return (floats + LINE - 1) / LINE * LINE;
+    uint64_t step = floats_align(floats) / sizeof(float);
+    return (floats + step - 1) / step * step;
 }
 
 static float *room(const struct mem *mem, uint64_t n, bool zero, bool *ok)
@@ -65,8 +65,8 @@ static bool init_unit(struct store_server *store, struct store_server_unit *unit
     bool slots = factors || core_has_slots(&store->rules);
     bool sums = !factors || (steps && !ops_is_sgd(&store->optim));
     unit->number = number;
-    unit->slot = factors ? store_slot_floats(layer) : whole_lines(n);
-    unit->reply_slot = core_has_replies(&store->rules) ? whole_lines(n) : 0;
+    unit->slot = factors ? store_slot_floats(layer) : stride(n);
+    unit->reply_slot = core_has_replies(&store->rules) ? stride(n) : 0;
     unit->landing = room(mem, slots ? ranks * unit->slot : 0, false, &ok);
     unit->sum = room(mem, sums ? n : 0, true, &ok);
     unit->shard = room(mem, n, true, &ok);

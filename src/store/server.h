@@ -21,10 +21,10 @@ struct store_server_options {
 };
 
 struct store_server_unit {
-    uint32_t number;      /* of the layout */
-    float *landing;       /* a slot for each rank; NULL where updates are added as they come */
-    uint64_t slot;        /* floats from one to the next; of dense updates, whole cache lines */
-    float *sum;           /* NULL where there is none but a product */
+    uint32_t number; /* of the layout */
+    float *landing;  /* a slot for each rank; NULL where updates are added as they come */
+    uint64_t slot;   /* floats from one to the next; of dense updates, whole cache lines or pages */
+    float *sum;      /* NULL where there is none but a product */
     struct pass_sum open; /* where updates have slots: the sum of the clock so far */
     float *shard;         /* what is answered: parameters, or a mean */
     float *state;         /* of the optimiser, chunk by chunk; NULL without */
