@@ -56,10 +56,10 @@ static void crc32c_close(const struct mem *mem, struct bench_plan *plan)
     mem_free(mem, state);
 }
 
-static tri_status crc32c_open(const struct mem *mem, bool quick, struct bench_plan *plan,
-                              tri_error *err)
+static tri_status crc32c_open(const struct mem *mem, const struct bench_wish *wish,
+                              struct bench_plan *plan, tri_error *err)
 {
-    (void)quick; /* takes a second as it is */
+    (void)wish; /* takes a second as it is */
     static const struct {
         const char *name;
         size_t block;

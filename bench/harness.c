@@ -16,9 +16,9 @@
 
 #define QUICK_REPEATS 3
 
-/* What one repeat of one case came to, in units of work per second. */
+/* What one repeat of one case came to. */
 struct run {
-    double value, baseline;
+    struct bench_sample value, baseline;
 };
 
 struct summary {
@@ -44,7 +44,7 @@ static double now_s(void)
 
 /* Calls side until TURN_S is over. Asks the clock after 1, 2, 4 ... calls, so
  * that the asking costs nothing next to the work. */
-static double rate(void (*side)(void *ctx), const struct bench_case *c)
+static struct bench_sample rate(void (*side)(void *ctx), const struct bench_case *c)
 {
     double start = now_s(), took;
     uint64_t calls = 0, step = 1;
@@ -55,7 +55,7 @@ static double rate(void (*side)(void *ctx), const struct bench_case *c)
         step = calls;
         took = now_s() - start;
     } while (took < TURN_S);
-    return c->work * (double)calls / took;
+    return (struct bench_sample){c->work * (double)calls / took, (double)NAN};
 }
 
 /* Also warms caches and page tables for the measurement to come. */
@@ -63,7 +63,7 @@ static tri_status check_results(const struct measured *m, tri_error *err)
 {
     for (size_t i = 0; i < m->plan.count; i++) {
         const struct bench_case *c = &m->plan.cases[i];
-        if (!c->same(c->ctx)) {
+        if (c->same != NULL && !c->same(c->ctx)) {
             fail(err, TRI_EIO, "'%s', case '%s': the result is not that of the baseline",
                  m->bench->name, c->name);
             fail_why(err, "one of the two sides is wrong, so their speed means nothing");
@@ -73,10 +73,21 @@ static tri_status check_results(const struct measured *m, tri_error *err)
     return TRI_OK;
 }
 
-static void measure(const struct measured *m)
+static tri_status take_turn(const struct bench_case *c, bool baseline, struct run *run,
+                            tri_error *err)
 {
+    struct bench_sample *out = baseline ? &run->baseline : &run->value;
+    if (c->turn != NULL)
+        return c->turn(c->ctx, baseline, out, err);
+    *out = rate(baseline ? c->baseline : c->run, c);
+    return TRI_OK;
+}
+
+static tri_status measure(const struct measured *m, tri_error *err)
+{
+    tri_status status = TRI_OK;
     for (size_t r = 0; r < m->repeats; r++)
-        for (size_t i = 0; i < m->plan.count; i++) {
+        for (size_t i = 0; i < m->plan.count && status == TRI_OK; i++) {
             const struct bench_case *c = &m->plan.cases[i];
             struct run *run = &m->runs[r * m->plan.count + i];
             if (m->progress != NULL)
@@ -84,14 +95,14 @@ static void measure(const struct measured *m)
                               r + 1, m->repeats, c->name);
             /* Which side goes first alternates: the second may find a warmer
              * cache, or a processor that has just turned its clock down. */
-            if (r % 2 == 0)
-                run->baseline = rate(c->baseline, c);
-            run->value = rate(c->run, c);
-            if (r % 2 == 1)
-                run->baseline = rate(c->baseline, c);
+            bool first = r % 2 == 0;
+            status = take_turn(c, first, run, err);
+            if (status == TRI_OK)
+                status = take_turn(c, !first, run, err);
         }
     if (m->progress != NULL)
         (void)fputs("\r\033[K", m->progress);
+    return status;
 }
 
 static int by_size(const void *a, const void *b)
@@ -102,17 +113,27 @@ static int by_size(const void *a, const void *b)
 
 static double pick_value(const struct run *run)
 {
-    return run->value;
+    return run->value.rate;
 }
 
 static double pick_baseline(const struct run *run)
 {
-    return run->baseline;
+    return run->baseline.rate;
 }
 
 static double pick_ratio(const struct run *run)
 {
-    return run->value / run->baseline;
+    return run->value.rate / run->baseline.rate;
+}
+
+static double pick_cpu(const struct run *run)
+{
+    return run->value.cpu_s_per_gb;
+}
+
+static double pick_baseline_cpu(const struct run *run)
+{
+    return run->baseline.cpu_s_per_gb;
 }
 
 static struct summary sum_up(const struct measured *m, size_t i, double (*pick)(const struct run *))
@@ -126,6 +147,30 @@ static struct summary sum_up(const struct measured *m, size_t i, double (*pick)(
     return (struct summary){.median = median, .spread = quartiles / 2 / median};
 }
 
+static void print_cpu(const struct measured *m, size_t i, struct buf *out)
+{
+    double own = sum_up(m, i, pick_cpu).median, other = sum_up(m, i, pick_baseline_cpu).median;
+    if (!isnan(own))
+        buf_format(out, " %8.3f %8.3f %6.2f", own, other, own / other);
+    buf_format(out, "\n");
+}
+
+static void print_rows(const struct measured *m, int width, struct buf *out)
+{
+    bool cpu = !isnan(m->runs[0].value.cpu_s_per_gb);
+    buf_format(out, "%-*s %17s %17s %17s%s\n", width, "case", m->plan.value_name,
+               m->plan.baseline_name, "ratio", cpu ? "  CPU s/GB     base  ratio" : "");
+    for (size_t i = 0; i < m->plan.count; i++) {
+        struct summary value = sum_up(m, i, pick_value);
+        struct summary base = sum_up(m, i, pick_baseline);
+        struct summary ratio = sum_up(m, i, pick_ratio);
+        buf_format(out, "%-*s %9.3f +-%4.1f%% %9.3f +-%4.1f%% %9.3f +-%4.1f%%", width,
+                   m->plan.cases[i].name, value.median, 100 * value.spread, base.median,
+                   100 * base.spread, value.median / base.median, 100 * ratio.spread);
+        print_cpu(m, i, out);
+    }
+}
+
 static void print_table(const struct measured *m, struct buf *out)
 {
     const struct bench *b = m->bench;
@@ -137,41 +182,46 @@ static void print_table(const struct measured *m, struct buf *out)
     buf_format(out, "%s: %s\n", b->name, b->summary);
     if (m->plan.note != NULL)
         buf_format(out, "%s\n", m->plan.note);
+    if (m->plan.count == 0)
+        return;
     buf_format(out, "%s, median of %zu repeats, +- half the quartile distance\n\n", b->unit,
                m->repeats);
-    buf_format(out, "%-*s %17s %17s %17s\n", width, "case", m->plan.value_name,
-               m->plan.baseline_name, "ratio");
-    for (size_t i = 0; i < m->plan.count; i++) {
-        struct summary value = sum_up(m, i, pick_value);
-        struct summary base = sum_up(m, i, pick_baseline);
-        struct summary ratio = sum_up(m, i, pick_ratio);
-        buf_format(out, "%-*s %9.3f +-%4.1f%% %9.3f +-%4.1f%% %9.2f +-%4.1f%%\n", width,
-                   m->plan.cases[i].name, value.median, 100 * value.spread, base.median,
-                   100 * base.spread, value.median / base.median, 100 * ratio.spread);
-    }
+    print_rows(m, width, out);
+    if (m->plan.tail != NULL)
+        buf_format(out, "\n%s", m->plan.tail);
 }
 
+/* All null when nothing was measured. */
 static void print_numbers(const struct measured *m, size_t i, struct json_out *json)
 {
-    double value = sum_up(m, i, pick_value).median;
-    double baseline = sum_up(m, i, pick_baseline).median;
+    bool any = i < m->plan.count;
+    double none = (double)NAN;
+    struct summary pairs = any ? sum_up(m, i, pick_ratio) : (struct summary){none, none};
+    double value = any ? sum_up(m, i, pick_value).median : none;
+    double baseline = any ? sum_up(m, i, pick_baseline).median : none;
     json_out_number(json, "value", value);
     json_out_number(json, "baseline", baseline);
     json_out_number(json, "ratio", value / baseline);
+    json_out_number(json, "paired_ratio", pairs.median);
+    json_out_number(json, "spread", pairs.spread);
+    json_out_number(json, "cpu_s_per_gb", any ? sum_up(m, i, pick_cpu).median : none);
+    json_out_number(json, "baseline_cpu_s_per_gb",
+                    any ? sum_up(m, i, pick_baseline_cpu).median : none);
 }
 
 static void print_json(const struct measured *m, struct buf *out)
 {
     struct json_out json;
+    const size_t main_case = m->plan.default_case;
     json_out_init(&json, out, 2);
     json_out_object(&json, NULL);
     json_out_string(&json, "bench", m->bench->name);
-    json_out_string(&json, "case", m->plan.cases[m->plan.default_case].name);
+    json_out_string(&json, "case", m->plan.count > 0 ? m->plan.cases[main_case].name : NULL);
     json_out_string(&json, "unit", m->bench->unit);
-    print_numbers(m, m->plan.default_case, &json);
-    json_out_number(&json, "cpu_s_per_gb", (double)NAN);
-    json_out_number(&json, "baseline_cpu_s_per_gb", (double)NAN);
+    print_numbers(m, main_case, &json);
     json_out_string(&json, "note", m->plan.note);
+    json_out_string(&json, "tail", m->plan.count > 0 ? m->plan.tail : NULL);
+    json_out_count(&json, "repeats", m->repeats);
     json_out_array(&json, "runs");
     for (size_t i = 0; i < m->plan.count; i++) {
         json_out_object(&json, NULL);
@@ -188,7 +238,9 @@ static tri_status measure_and_print(struct measured *m, bool json, struct buf *o
     tri_status status = check_results(m, err);
     if (status != TRI_OK)
         return status;
-    measure(m);
+    status = measure(m, err);
+    if (status != TRI_OK)
+        return status;
     if (json)
         print_json(m, out);
     else
@@ -196,16 +248,22 @@ static tri_status measure_and_print(struct measured *m, bool json, struct buf *o
     return TRI_OK;
 }
 
+static bool is_quick(void)
+{
+    const char *asked = getenv("TRIDENT_QUICK");
+    return asked != NULL && asked[0] != '\0';
+}
+
 tri_status bench_run(const struct bench *bench, const struct bench_options *options,
                      const struct mem *mem, struct buf *out, tri_error *err)
 {
-    const char *asked = getenv("TRIDENT_QUICK");
-    const bool quick = asked != NULL && asked[0] != '\0';
+    struct bench_wish wish = options->wish;
     struct measured m = {.bench = bench, .progress = options->progress};
-    m.repeats = quick ? QUICK_REPEATS : bench->repeats;
+    wish.quick = is_quick();
+    m.repeats = wish.quick ? QUICK_REPEATS : bench->repeats;
     if (options->repeats > 0)
         m.repeats = options->repeats;
-    tri_status status = bench->open(mem, quick, &m.plan, err);
+    tri_status status = bench->open(mem, &wish, &m.plan, err);
     if (status != TRI_OK)
         return status;
     m.runs = mem_array(mem, m.repeats * m.plan.count, sizeof *m.runs);

@@ -149,8 +149,8 @@ static void set_case(struct state *state, size_t i)
     };
 }
 
-static tri_status product_open(const struct mem *mem, bool quick, struct bench_plan *plan,
-                               tri_error *err)
+static tri_status product_open(const struct mem *mem, const struct bench_wish *wish,
+                               struct bench_plan *plan, tri_error *err)
 {
     struct state *state = mem_array(mem, 1, sizeof *state);
     if (state == NULL)
@@ -163,7 +163,7 @@ static tri_status product_open(const struct mem *mem, bool quick, struct bench_p
     const char *kernel = product_kernel_name(product_kernel_at(0));
     (void)snprintf(state->note, sizeof state->note, "baseline: %s; ours: kernel %s, 1 thread",
                    state->blas.text, kernel);
-    const size_t count = quick ? QUICK_CASES : MAX_CASES;
+    const size_t count = wish->quick ? QUICK_CASES : MAX_CASES;
     *plan = (struct bench_plan){
         .cases = state->cases,
         .count = count,

@@ -1,16 +1,20 @@
 /* trident bench: measures a part of trident against a baseline. */
 #include "bench/harness.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/json_out.h"
 #include "base/names.h"
+#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/table.h"
 
 struct bench_settings {
     bool json;
     uint64_t repeats;
+    double seconds;
+    const char *chunks;
 };
 
 static const struct bench *find(const char *name)
@@ -70,6 +74,36 @@ static void list_table(const struct cli *cli, struct buf *out)
     table_fini(&table);
 }
 
+/* "256KiB,2MiB" */
+static tri_status read_chunks(const char *text, struct bench_wish *wish, tri_error *err)
+{
+    while (text != NULL && text[0] != '\0') {
+        char one[32];
+        size_t len = strcspn(text, ",");
+        bool fits = len < sizeof one && wish->chunk_count < BENCH_CHUNKS_MAX;
+        if (fits) {
+            memcpy(one, text, len);
+            one[len] = '\0';
+        }
+        if (!fits || !units_size(one, &wish->chunks[wish->chunk_count++])) {
+            fail(err, TRI_EINPUT, "option '--chunk' cannot take '%.40s'", text);
+            fail_next(err, "give up to %d sizes, such as 256KiB,2MiB", BENCH_CHUNKS_MAX);
+            return TRI_EINPUT;
+        }
+        text += len + (text[len] == ',');
+    }
+    return TRI_OK;
+}
+
+extern const struct command command_server;
+
+static tri_status serve(const struct mem *mem, tri_error *err)
+{
+    struct cli cli = {.mem = mem};
+    struct arguments none = {.count = 0};
+    return command_server.run(&cli, NULL, &none, NULL, err);
+}
+
 static tri_status bench_command(struct cli *cli, const void *settings,
                                 const struct arguments *arguments, struct buf *out, tri_error *err)
 {
@@ -89,7 +123,11 @@ static tri_status bench_command(struct cli *cli, const void *settings,
         .json = given->json,
         .repeats = (size_t)given->repeats,
         .progress = terminal >= 0 && isatty(terminal) ? cli->err : NULL,
+        .wish = {.seconds = given->seconds, .serve = serve},
     };
+    tri_status status = read_chunks(given->chunks, &options.wish, err);
+    if (status != TRI_OK)
+        return status;
     return bench_run(bench, &options, cli->mem, out, err);
 }
 
@@ -102,6 +140,19 @@ static const struct option_row bench_rows[] = {
      .offset = offsetof(struct bench_settings, repeats),
      .min = 1,
      .max = BENCH_REPEATS_MAX},
+    {.name = "seconds",
+     .value = "S",
+     .otherwise = "a time for each",
+     .help = "how long one turn of several processes lasts, as 2s; for ps, mlp and wfbp",
+     .type = OPTION_TIME,
+     .offset = offsetof(struct bench_settings, seconds),
+     .max = 600},
+    {.name = "chunk",
+     .value = "SIZE,...",
+     .otherwise = "some for each",
+     .help = "the chunks to try; for ps and wfbp",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct bench_settings, chunks)},
     {.name = "json",
      .help = "one JSON document instead of a table",
      .type = OPTION_FLAG,
@@ -124,6 +175,11 @@ const struct command command_bench = {
         "medians. A ratio above 1 means faster than the baseline.\n\n"
         "Numbers need a quiet machine: the spread beside each says how quiet it was. "
         "TRIDENT_QUICK=1 in the environment measures fewer cases and repeats. The baseline of "
-        "product is OpenBLAS, from Debian's package libopenblas0-pthread.",
-    .examples = "trident bench\ntrident bench crc32c\ntrident bench product --repeats 15 --json",
+        "product is OpenBLAS, from Debian's package libopenblas0-pthread; mlp is also held "
+        "against PyTorch where python3-torch is installed; wfbp runs on nodes that tools/netns of "
+        "the source tree makes.\n\n"
+        "ps, mlp and wfbp start processes of their own, which use the library as any program does. "
+        "The processor time beside ps is that of all of them.",
+    .examples = "trident bench\ntrident bench crc32c\ntrident bench product --repeats 15 --json\n"
+                "trident bench ps --chunk 256KiB,2MiB --seconds 2s",
 };

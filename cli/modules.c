@@ -7,6 +7,7 @@
 #include "mod/optim.h"
 #include "mod/placement.h"
 #include "mod/scheme.h"
+#include "mod/transport.h"
 
 struct modules_settings {
     bool json;
@@ -53,14 +54,21 @@ static bool optimizer_module(size_t i, struct module *out)
     return ops != NULL;
 }
 
+static bool transport_module(size_t i, struct module *out)
+{
+    const struct transport_ops *ops = transport_at(i);
+    if (ops != NULL)
+        *out = (struct module){"transport", ops->name, ops->summary, NULL, true};
+    return ops != NULL;
+}
+
 static const struct {
     const char *name;
     bool (*at)(size_t i, struct module *out);
 } slots[] = {
-    {"scheme", scheme_module},
-    {"placement", placement_module},
-    {"consistency", consistency_module},
-    {"optimizer", optimizer_module},
+    {"scheme", scheme_module},           {"placement", placement_module},
+    {"consistency", consistency_module}, {"optimizer", optimizer_module},
+    {"transport", transport_module},
 };
 
 /* The ith part of all slots together; false past the end. */
@@ -168,8 +176,8 @@ static void print_table(const struct cli *cli, const struct arguments *arguments
     }
     table_print(&table, 24, out);
     table_fini(&table);
-    buf_text(out, "\nruns: yes if training jobs are to use the part, plan if only trident plan "
-                  "does; this version\nplans and does not run jobs yet.\n");
+    buf_text(out,
+             "\nruns: yes if training jobs can use the part, plan if only trident plan does.\n");
 }
 
 static tri_status modules_run(struct cli *cli, const void *settings,
@@ -207,8 +215,8 @@ const struct command command_modules = {
     .run = modules_run,
     .about = "A slot is a place where one of several parts can be put: how a layer's update "
              "travels (scheme), which server owns which parameters (placement), when a worker may "
-             "go on (consistency), how parameters step (optimizer). Every part is one file of "
-             "src/mod in the source tree and one row here; trident/module.h has the tables to "
-             "fill.",
+             "go on (consistency), how parameters step (optimizer), how messages get from one "
+             "process to another (transport). Every part is one file of src/mod in the source "
+             "tree and one row here; trident/module.h has the tables to fill.",
     .examples = "trident modules\ntrident modules placement\ntrident modules scheme shard-sf",
 };

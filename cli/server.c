@@ -40,7 +40,8 @@ static tri_status server_run(struct cli *cli, const void *settings_,
                                    .helpers = settings.helpers,
                                    .timeout_ms = settings.timeout_ms,
                                    .heartbeat_ms = settings.heartbeat_ms,
-                                   .stop_on_failure = settings.stop_on_failure};
+                                   .stop_on_failure = settings.stop_on_failure,
+                                   .trace = settings.trace};
     status = host_open(&options, &host, err);
     if (status == TRI_OK)
         status = host_serve(host, err);

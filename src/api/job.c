@@ -31,7 +31,8 @@ static tri_status open_host(tri_job *job, tri_error *err)
                                    .helpers = settings->helpers,
                                    .timeout_ms = settings->timeout_ms,
                                    .heartbeat_ms = settings->heartbeat_ms,
-                                   .stop_on_failure = settings->stop_on_failure};
+                                   .stop_on_failure = settings->stop_on_failure,
+                                   .trace = settings->trace};
     return host_open(&options, &job->host, err);
 }
 
@@ -160,10 +161,12 @@ EXPORT tri_status tri_layer(tri_job *job, const tri_layer_info *given, uint32_t 
 EXPORT tri_status tri_start(tri_job *job, tri_error *err)
 {
     struct agreement *agreement = NULL;
-    if (job == NULL || job->started || job->count == 0)
+    bool tried = job != NULL && job->agreement != NULL;
+    if (job == NULL || tried || job->count == 0)
         return fail(err, TRI_EARG, "tri_start got %s",
                     job == NULL    ? "no job"
                     : job->started ? "a job that has started"
+                    : tried        ? "a job that could not start: close it"
                                    : "a job without layers");
     tri_status status =
         agree_make(job->layers, job->count, &job->settings.agree, job->mem, &agreement, err);

@@ -25,8 +25,8 @@ struct tri_job {
     uint32_t count;
     size_t cap, memory_cap;
     bool started;
-    uint64_t clock;
-    bool synced; /* all layers are, in this iteration */
+    _Atomic uint64_t clock; /* tri_get_stats() may look at any time */
+    bool synced;            /* all layers are, in this iteration */
 };
 
 #ifdef __cplusplus

@@ -112,6 +112,8 @@ static tri_status sync_all(tri_job *job, tri_error *err)
 EXPORT tri_status tri_checksum(tri_job *job, uint32_t *crc, tri_error *err)
 {
     tri_status status = check(job, 0, "tri_checksum", err);
+    if (status == TRI_OK && crc == NULL)
+        status = fail(err, TRI_EARG, "tri_checksum got nowhere to put the checksum");
     if (status == TRI_OK)
         status = sync_all(job, err);
     if (status == TRI_OK)

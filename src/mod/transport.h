@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "wire/header.h"
 
@@ -94,6 +95,10 @@ struct transport_options {
     const char *congestion; /* of TCP: "cubic", "reno"; NULL: by whether the peer is on this host */
     uint32_t silence_ms;    /* unanswered bytes or probes for so long break a connection */
     uint32_t connect_ms;    /* how long connecting is tried again, before down() */
+    /* For transports around others; may be left out. */
+    const char *name;      /* as in transport_find(); NULL: around tcp */
+    const struct log *log; /* borrowed */
+    uint32_t self;         /* number of this process */
 };
 
 struct transport;
@@ -102,6 +107,7 @@ struct transport;
 struct transport_ops {
     const char *name;
     const char *summary;
+    bool wraps; /* another one, that does the work */
     /* Listens. TRI_EINPUT for an address that is none, TRI_EIO for one that cannot be had (a port
      * in use says which, and by next: what to do). */
     tri_status (*open)(const struct transport_options *options, struct transport **out,
@@ -125,9 +131,14 @@ struct transport_ops {
     tri_status (*poll)(struct transport *transport, int timeout_ms, tri_error *err);
 };
 
-/* All that are there, by place and by name; NULL past the end, or if there is none. */
+/* All that are there, by place and by name; NULL past the end, or if there is none. One that wraps
+ * is named with what it is put around, "fault:tcp", "trace:fault:tcp"; alone it is around tcp. Then
+ * transport_options.name has to be that name. */
 const struct transport_ops *transport_at(size_t i);
 const struct transport_ops *transport_find(const char *name);
+
+/* What stands behind the first colon of a name. */
+const char *transport_inner(const char *name);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,13 @@ double clock_seconds(void)
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
+void clock_sleep_us(uint64_t us)
+{
+    struct timespec left = {.tv_sec = (time_t)(us / 1000000),
+                            .tv_nsec = (long)(us % 1000000) * 1000};
+    (void)nanosleep(&left, NULL);
+}
+
 struct timespec clock_after_ms(uint32_t ms)
 {
     struct timespec at = now();

@@ -61,25 +61,67 @@ static void up(void *ctx, uint32_t number)
     pthread_mutex_unlock(&host->lock);
 }
 
+void calls_lost_early(struct host *host, uint32_t number)
+{
+    static const char text[] = "it hung up";
+    struct message message = {.kind = WIRE_FAILED,
+                              .role = CORE_COORDINATOR,
+                              .from = number,
+                              .status = TRI_EPEER,
+                              .bytes = (const uint8_t *)text,
+                              .len = sizeof text - 1};
+    event_message(host, clock_us(), &message);
+}
+
+/* Node 0 may have said why before it hung up. */
+static void fail_early(struct host *host, uint32_t number, const char *why)
+{
+    const struct peer *peer = &host->peers[number];
+    char text[240];
+    struct incoming *told = host_take_early(host, WIRE_REFUSED);
+    if (told == NULL)
+        told = host_take_early(host, WIRE_FAILED);
+    if (told != NULL) {
+        const struct message *message = &told->message;
+        (void)snprintf(text, sizeof text, "%.*s", (int)message->len, (const char *)message->bytes);
+        host_fail(host, message->kind == WIRE_REFUSED ? TRI_EMISMATCH : message->status, text);
+        host_put_back(host, told);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "no connection to %s at %.80s: %.70s",
+                   host_name(host, number).text,
+                   peer->address[0] != '\0' ? peer->address : peer->seen, why);
+    host_fail(host, TRI_EPEER, text);
+}
+
+/* Before the job begins nobody can be done without: node 0 ends it, the others wait for its word.
+ */
+static void lose_early(struct host *host, uint32_t number, const char *why)
+{
+    if (host->phase == HOST_MEETING || number == 0)
+        fail_early(host, number, why);
+    else if (host->phase == HOST_RUNNING && host->options.node == 0)
+        calls_lost_early(host, number);
+}
+
 static void down(void *ctx, uint32_t number, const char *why)
 {
     struct host *host = ctx;
     pthread_mutex_lock(&host->lock);
     struct peer *peer = &host->peers[number];
+    bool started = host->has_core && host->core.member.started;
     bool ended = host->has_core && host->core.member.ended;
     peer->up = false;
     peer->down = true;
     host_purge(host, number, true);
-    if (host->phase == HOST_RUNNING && !ended && !peer->departed) {
-        log_write(&host->log, LOG_WARN, "lost the connection to %s: %s",
-                  host_name(host, number).text, why);
-        node_gone(&host->core, number, clock_us());
-    } else if (host->phase != HOST_RUNNING && !host->quit) {
-        char text[240];
-        (void)snprintf(text, sizeof text, "no connection to %s at %.80s: %.70s",
-                       host_name(host, number).text,
-                       peer->address[0] != '\0' ? peer->address : peer->seen, why);
-        host_fail(host, TRI_EPEER, text);
+    if (!ended && !peer->departed && !host->quit) {
+        if (host->phase != HOST_MEETING)
+            log_write(&host->log, LOG_WARN, "lost the connection to %s: %s",
+                      host_name(host, number).text, why);
+        if (started)
+            event_gone(host, number, clock_us());
+        else
+            lose_early(host, number, why);
     }
     pthread_mutex_unlock(&host->lock);
 }
@@ -174,7 +216,7 @@ static bool find_place(struct host *host, uint32_t number, struct incoming *inco
     bool values = convert_has_values(incoming->message.kind);
     if (values && host->phase == HOST_RUNNING && !host->peers[number].departed &&
         in->header.data_len > 0) {
-        incoming->ref = node_landing(&host->core, &incoming->message);
+        incoming->ref = event_landing(host, &incoming->message);
         incoming->placed = incoming->ref.space != CORE_NOWHERE;
     }
     incoming->ignored = values && host->peers[number].departed;
@@ -234,14 +276,13 @@ static bool take(struct host *host, struct incoming *incoming)
     if (incoming->ignored || (host->core.over && convert_has_values(message->kind)))
         return true;
     message->landed = incoming->placed;
-    if (incoming->placed && incoming->ref.space == CORE_ADD && node_adds(&host->core, message)) {
+    if (incoming->placed && incoming->ref.space == CORE_ADD && event_adds(host, message)) {
         struct transport_run runs[TRANSPORT_RUNS];
         host_runs(host, incoming->ref, runs);
         struct store_runs to = {{runs[0].at}, {runs[0].bytes / sizeof(float)}};
         store_runs_add(to, (const float *)(const void *)incoming->data);
     }
-    struct core_out out = host_out(host);
-    node_message(&host->core, clock_us(), message, &out);
+    event_message(host, clock_us(), message);
     return true;
 }
 
@@ -279,7 +320,7 @@ static void broken(void *ctx, uint32_t number, const struct transport_in *in)
     (void)number;
     pthread_mutex_lock(&host->lock);
     if (incoming->placed)
-        node_lost(&host->core, &incoming->message);
+        event_lost(host, &incoming->message);
     host_put_back(host, incoming);
     pthread_mutex_unlock(&host->lock);
 }

@@ -7,6 +7,7 @@
 #include "os/clock.h"
 #include "os/random.h"
 #include "run/inside.h"
+#include "run/trace.h"
 #include "wire/hash.h"
 #include "wire/hello.h"
 
@@ -75,6 +76,8 @@ static void drop(struct host *host, uint32_t number)
 static void emit(void *ctx, const struct core_action *action)
 {
     struct host *host = ctx;
+    if (host->trace != NULL)
+        trace_action(host->trace, action);
     switch (action->kind) {
     case CORE_SEND:
         host_send(host, action->to, &action->message, action->ref);
@@ -111,7 +114,6 @@ struct core_out host_out(struct host *host)
 static void begin(struct host *host)
 {
     const struct agreement *agreement = host->agreement;
-    struct core_out out = host_out(host);
     host->convert.layout = agreement->layout;
     host->convert.limits = convert_limits(agreement->layout);
     host->convert.plan = agreement->plan_hash;
@@ -123,8 +125,11 @@ static void begin(struct host *host)
         host_send(host, n, &book, (struct core_ref){.space = CORE_NOWHERE});
     }
     host->ticked = clock_us();
-    node_join(&host->core, host->ticked, &out);
+    event_join(host, host->ticked);
     host_replay(host);
+    for (uint32_t n = 1; host->options.node == 0 && n < host->nodes; n++)
+        if (host->peers[n].down)
+            calls_lost_early(host, n);
 }
 
 static void drop_connections(struct host *host)
@@ -142,9 +147,8 @@ static void tick(struct host *host)
     struct core_times times = host->core.member.watch.times;
     if (now - host->ticked < core_period(&times, &host->agreement->rules))
         return;
-    struct core_out out = host_out(host);
     host->ticked = now;
-    node_tick(&host->core, now, &out);
+    event_tick(host, now);
 }
 
 /* What is to be done between two polls. */
@@ -200,7 +204,8 @@ static void *live(void *ctx)
 static tri_status copy_texts(struct host *host, tri_error *err)
 {
     struct host_options *options = &host->options;
-    const char **texts[] = {&options->job, &options->coordinator, &options->listen};
+    const char **texts[] = {&options->job, &options->coordinator, &options->listen,
+                            &options->trace};
     bool ok = true;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (*texts[i] != NULL) {
@@ -251,8 +256,10 @@ tri_status host_open(const struct host_options *options, struct host **out, tri_
     host->log = options->log;
     host->nodes = options->workers + options->servers - options->colocated;
     tri_status status = make(host, err);
-    if (status == TRI_OK && host->transport_ops == NULL)
+    if (status == TRI_OK && host->transport_ops == NULL) {
         status = fail(err, TRI_EINPUT, "there is no transport '%.40s'", options->transport);
+        fail_next(err, "choose one of trident modules transport");
+    }
     if (status == TRI_OK)
         status = join_open(host, err);
     if (status == TRI_OK && pthread_create(&host->thread, NULL, live, host) != 0)
@@ -270,16 +277,30 @@ tri_status host_open(const struct host_options *options, struct host **out, tri_
 
 /* ---- starting ---- */
 
+static void open_trace(struct host *host, const struct node_options *node)
+{
+    if (host->options.trace == NULL)
+        return;
+    struct trace_options options = {.mem = host->mem,
+                                    .log = &host->log,
+                                    .path = host->options.trace,
+                                    .node = node,
+                                    .convert = &host->convert,
+                                    .book = host->convert.book};
+    host->trace = trace_open(&options);
+}
+
 static tri_status make_core(struct host *host, const struct store_layer *layers, tri_error *err)
 {
     const struct agreement *agreement = host->agreement;
     const struct host_options *options = &host->options;
     uint64_t beat = (uint64_t)options->heartbeat_ms * 1000;
+    uint64_t limit = (uint64_t)options->timeout_ms * 1000;
+    /* Said before a wait ends, so that its error can name who is missing. */
+    uint64_t warn = 10 * beat < limit ? 5 * beat : limit / 2;
     struct node_options node = {.layout = agreement->layout,
                                 .rules = agreement->rules,
-                                .times = {.heartbeat = beat,
-                                          .warn = 5 * beat,
-                                          .start = (uint64_t)options->timeout_ms * 1000},
+                                .times = {.heartbeat = beat, .warn = warn, .start = limit},
                                 .number = options->node,
                                 .layers_hash = agreement->layers_hash,
                                 .plan_hash = agreement->plan_hash,
@@ -290,6 +311,7 @@ static tri_status make_core(struct host *host, const struct store_layer *layers,
     if (status != TRI_OK)
         return status;
     host->made_core = true;
+    open_trace(host, &node);
     if (host->core.has_worker) {
         bool each = agreement->rules.consistency != NULL && agreement->rules.consistency->each_push;
         struct store_worker_options worker = {.layout = agreement->layout,
@@ -393,10 +415,8 @@ tri_status host_start(struct host *host, struct agreement *agreement,
     tri_status status = prepare(host, agreement, layers, err);
     if (status == TRI_OK)
         status = await(host, has_started, "the others to start", err);
-    if (status == TRI_OK && host->options.node == 0) {
-        struct core_out out = host_out(host);
-        node_start(&host->core, &out);
-    }
+    if (status == TRI_OK && host->options.node == 0)
+        event_start(host);
     if (status == TRI_OK)
         status = await(host, has_values, "initial values", err);
     pthread_mutex_unlock(&host->lock);
@@ -405,9 +425,13 @@ tri_status host_start(struct host *host, struct agreement *agreement,
 
 /* ---- a node without a worker ---- */
 
+/* Heartbeats of workers that are quicker than node 0 may come before it. */
 static bool has_book(const struct host *host)
 {
-    return host->early != NULL;
+    const struct incoming *incoming = host->early;
+    while (incoming != NULL && incoming->message.kind != WIRE_BOOK)
+        incoming = incoming->next;
+    return incoming != NULL;
 }
 
 static bool has_ended(const struct host *host)
@@ -424,10 +448,8 @@ tri_status host_serve(struct host *host, tri_error *err)
     if (book != NULL) {
         status = agree_decode(&book->header, book->data, host->mem, &agreement, err);
         host_put_back(host, book);
-    } else if (status == TRI_OK) {
-        status = fail(err, TRI_EMISMATCH, "node 0 did not begin with its book");
     }
-    if (status == TRI_OK)
+    if (agreement != NULL)
         status = prepare(host, agreement, NULL, err);
     while (status == TRI_OK && !has_ended(host)) {
         status = wait_until(host, has_ended, 60000);
@@ -487,10 +509,8 @@ static tri_status give(struct host *host, uint32_t layer, const struct update *u
     pthread_mutex_unlock(&host->lock);
     status = put(host, layer, slot, update, err);
     pthread_mutex_lock(&host->lock);
-    struct core_out out = host_out(host);
     if (status == TRI_OK)
-        status = host->status == TRI_OK ? node_update(&host->core, layer, &given, &out, err)
-                                        : tell(host, err);
+        status = host->status == TRI_OK ? event_update(host, layer, &given, err) : tell(host, err);
     return status;
 }
 
@@ -512,10 +532,9 @@ static tri_status fail_sync(const struct host *host, uint32_t layer, tri_error *
 
 tri_status host_sync(struct host *host, uint32_t layer, tri_error *err)
 {
-    struct core_out out = host_out(host);
     int timed_out = 0;
     pthread_mutex_lock(&host->lock);
-    bool there = host->status == TRI_OK && node_sync(&host->core, layer, &out);
+    bool there = host->status == TRI_OK && event_sync(host, layer);
     if (there || host->status != TRI_OK) {
         tri_status status = there ? TRI_OK : tell(host, err);
         pthread_mutex_unlock(&host->lock);
@@ -526,7 +545,7 @@ tri_status host_sync(struct host *host, uint32_t layer, tri_error *err)
     while (!there && host->status == TRI_OK && timed_out == 0) {
         if (!work_help(host))
             timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
-        there = host->status == TRI_OK && node_sync(&host->core, layer, &out);
+        there = host->status == TRI_OK && event_sync(host, layer);
     }
     host->stats.wait_s += clock_seconds() - since;
     tri_status status = there                    ? TRI_OK
@@ -538,11 +557,10 @@ tri_status host_sync(struct host *host, uint32_t layer, tri_error *err)
 
 tri_status host_clock(struct host *host, uint64_t *clock, tri_error *err)
 {
-    struct core_out out = host_out(host);
     pthread_mutex_lock(&host->lock);
     tri_status status = host->status;
     if (status == TRI_OK) {
-        node_clock(&host->core, &out);
+        event_clock(host);
         status = host->status;
     }
     if (status == TRI_OK) {
@@ -557,10 +575,9 @@ tri_status host_clock(struct host *host, uint64_t *clock, tri_error *err)
 
 void host_checksum(struct host *host, uint32_t crc)
 {
-    struct core_out out = host_out(host);
     pthread_mutex_lock(&host->lock);
     if (host->status == TRI_OK)
-        node_checksum(&host->core, crc, &out);
+        event_checksum(host, crc);
     pthread_mutex_unlock(&host->lock);
 }
 
@@ -591,9 +608,8 @@ static bool is_flushed(const struct host *host)
 /* The last words: that this worker is done, or why it failed. */
 static void say_goodbye(struct host *host)
 {
-    struct core_out out = host_out(host);
     if (host->status == TRI_OK && has_started(host) && host->core.has_worker) {
-        node_close(&host->core, &out);
+        event_close(host);
         (void)wait_until(host, has_ended, host->options.timeout_ms);
     }
     struct timespec until = clock_after_ms(host->status == TRI_OK ? host->options.timeout_ms : 500);
@@ -623,6 +639,7 @@ void host_close(struct host *host)
     if (host->transport != NULL)
         host->transport_ops->close(host->transport);
     host_messages_fini(host);
+    trace_close(host->trace);
     if (host->made_core)
         node_fini(&host->core);
     forms_fini(&host->forms);
@@ -638,5 +655,6 @@ void host_close(struct host *host)
     mem_free(host->mem, (void *)host->options.job);
     mem_free(host->mem, (void *)host->options.coordinator);
     mem_free(host->mem, (void *)host->options.listen);
+    mem_free(host->mem, (void *)host->options.trace);
     mem_free(host->mem, host);
 }

@@ -31,6 +31,7 @@ struct host_options {
     uint32_t helpers;      /* threads for operations */
     uint32_t timeout_ms;   /* of every wait */
     uint32_t heartbeat_ms; /* who is silent for three of them is given up */
+    const char *trace;     /* a file for the core's events, see trace.h; NULL: none */
     bool stop_on_failure;  /* the loss of a worker ends the job */
 };
 

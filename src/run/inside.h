@@ -125,6 +125,7 @@ struct host {
     void *scratches[HOST_SCRATCHES]; /* of callers that help */
     bool scratch_used[HOST_SCRATCHES];
     struct host_stats stats;
+    struct trace *trace; /* of the core's events; NULL: none */
 };
 
 /* All of these are called with the lock, unless they say otherwise. */
@@ -155,12 +156,31 @@ void host_messages_fini(struct host *host);
 /* calls.c: what the transport asks and tells; takes the lock itself */
 extern const struct transport_host host_calls;
 void calls_greeting(const struct host *host, uint8_t out[TRANSPORT_GREETING_BYTES]);
+/* With the lock, on node 0: the core learns that a node is gone that it has not seen begin. */
+void calls_lost_early(struct host *host, uint32_t number);
 
 /* join.c: until all connections are there */
 tri_status join_open(struct host *host, tri_error *err); /* without the lock, as the next */
 tri_status join_wait(struct host *host, tri_error *err);
 void join_up(struct host *host, uint32_t peer);
 bool join_peers(struct host *host, const struct incoming *incoming);
+
+/* events.c: the calls of core/node.h, and the trace of them */
+void event_join(struct host *host, uint64_t now);
+void event_tick(struct host *host, uint64_t now);
+void event_gone(struct host *host, uint32_t node, uint64_t now);
+struct core_ref event_landing(struct host *host, const struct message *message);
+void event_lost(struct host *host, const struct message *message);
+bool event_adds(struct host *host, const struct message *message);
+void event_message(struct host *host, uint64_t now, const struct message *message);
+void event_done(struct host *host, const struct core_op *op);
+void event_start(struct host *host);
+tri_status event_update(struct host *host, uint32_t layer, const struct worker_update *update,
+                        tri_error *err);
+bool event_sync(struct host *host, uint32_t layer);
+void event_clock(struct host *host);
+void event_checksum(struct host *host, uint32_t crc);
+void event_close(struct host *host);
 
 /* work.c: operations */
 void work_add(struct host *host, const struct core_op *op);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "os/clock.h"
+#include "os/interfaces.h"
 #include "run/inside.h"
 #include "wire/peers.h"
 
@@ -201,19 +202,15 @@ tri_status join_wait(struct host *host, tri_error *err)
 
 /* ---- the beginning ---- */
 
-static bool is_loopback(const char *address)
-{
-    return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0 ||
-           strncmp(address, "localhost:", 10) == 0;
-}
-
 static const char *listen_at(const struct host_options *options)
 {
     if (options->node == 0)
         return options->coordinator;
     if (options->listen != NULL)
         return options->listen;
-    if (is_loopback(options->coordinator))
+    if (strncmp(options->coordinator, "inproc:", 7) == 0)
+        return "inproc:0";
+    if (interfaces_is_loopback(options->coordinator))
         return options->coordinator[0] == '[' ? "[::1]:0" : "127.0.0.1:0";
     return options->coordinator[0] == '[' ? "[::]:0" : "0.0.0.0:0";
 }
@@ -227,7 +224,10 @@ tri_status join_open(struct host *host, tri_error *err)
                                         .limits = &host->convert.limits,
                                         .listen = listen_at(&host->options),
                                         .silence_ms = 20 * host->options.heartbeat_ms,
-                                        .connect_ms = host->options.timeout_ms};
+                                        .connect_ms = 2 * host->options.timeout_ms,
+                                        .name = host->options.transport,
+                                        .log = &host->log,
+                                        .self = host->options.node};
     calls_greeting(host, options.greeting);
     count(host);
     tri_status status = host->transport_ops->open(&options, &host->transport, err);

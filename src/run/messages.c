@@ -224,12 +224,11 @@ static void add_local(struct host *host, const struct core_ref *to, const struct
 static void deliver(struct host *host, struct local *local)
 {
     struct message *message = &local->message;
-    struct core_out out = host_out(host);
     if (convert_has_values(message->kind) && !message->unchanged) {
-        struct core_ref to = node_landing(&host->core, message);
+        struct core_ref to = event_landing(host, message);
         message->landed = to.space != CORE_NOWHERE;
         if (to.space == CORE_ADD) {
-            if (node_adds(&host->core, message))
+            if (event_adds(host, message))
                 add_local(host, &to, &local->ref);
         } else if (message->landed) {
             struct transport_run runs[2][TRANSPORT_RUNS];
@@ -240,20 +239,23 @@ static void deliver(struct host *host, struct local *local)
             pthread_mutex_lock(&host->lock);
         }
     }
-    node_message(&host->core, clock_us(), message, &out);
+    event_message(host, clock_us(), message);
 }
 
 void host_deliver_local(struct host *host)
 {
+    bool any = host->local != NULL;
     while (host->local != NULL) {
         struct local *local = host->local;
+        deliver(host, local); /* in the list until its values are copied: some wait for that */
         host->local = local->next;
         if (host->local == NULL)
             host->local_end = &host->local;
-        deliver(host, local);
         local->next = host->free_local;
         host->free_local = local;
     }
+    if (any)
+        pthread_cond_broadcast(&host->changed);
 }
 
 void host_send(struct host *host, uint32_t to, const struct message *message, struct core_ref ref)
@@ -275,12 +277,11 @@ void host_put_back(struct host *host, struct incoming *incoming)
 void host_replay(struct host *host)
 {
     struct incoming *incoming = host->early;
-    struct core_out out = host_out(host);
     host->early = NULL;
     host->early_end = &host->early;
     while (incoming != NULL) {
         struct incoming *next = incoming->next;
-        node_message(&host->core, clock_us(), &incoming->message, &out);
+        event_message(host, clock_us(), &incoming->message);
         host_put_back(host, incoming);
         incoming = next;
     }

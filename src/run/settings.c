@@ -8,6 +8,7 @@
 
 #include "base/names.h"
 #include "base/units.h"
+#include "os/interfaces.h"
 
 /* Where a text came from, for refusals. */
 struct source {
@@ -98,13 +99,24 @@ static tri_status read_rates(struct agree_options *agree, tri_error *err)
 
 /* ---- who takes part ---- */
 
-static tri_status number_of(struct source source, uint32_t most, uint32_t *out, tri_error *err)
+static tri_status number_of(struct source source, uint32_t least, uint32_t most, uint32_t *out,
+                            tri_error *err)
 {
     uint64_t value = 0;
-    if (!units_count(source.text, &value) || value > most)
+    if (!units_count(source.text, &value) || value < least || value > most)
         return refuse(source, "give a whole number", err);
     *out = (uint32_t)value;
     return TRI_OK;
+}
+
+/* What the program itself says. */
+static tri_status check_most(uint32_t given, const char *what, tri_error *err)
+{
+    if (given <= BOOK_MAX_NODES)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "a job cannot have %u %s", (unsigned)given, what);
+    fail_next(err, "give at most %u", (unsigned)BOOK_MAX_NODES);
+    return TRI_EINPUT;
 }
 
 static const char *const worker_names[] = {"TRIDENT_WORKERS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
@@ -120,13 +132,13 @@ static tri_status read_ranks(const tri_options *options, bool server, struct set
     uint32_t count = options->workers;
     bool has_count = count > 0, has_rank = options->rank >= 0;
     settings->node = has_rank ? (uint32_t)options->rank : 0;
-    tri_status status = TRI_OK;
-    if (!has_count && workers.text != NULL) {
-        status = number_of(workers, BOOK_MAX_NODES, &count, err);
-        has_count = count > 0;
+    tri_status status = check_most(count, "workers", err);
+    if (status == TRI_OK && !has_count && workers.text != NULL) {
+        status = number_of(workers, 1, BOOK_MAX_NODES, &count, err);
+        has_count = true;
     }
     if (status == TRI_OK && !has_rank && rank.text != NULL) {
-        status = number_of(rank, 2 * BOOK_MAX_NODES, &settings->node, err);
+        status = number_of(rank, 0, 2 * BOOK_MAX_NODES, &settings->node, err);
         has_rank = true;
     }
     if (status != TRI_OK)
@@ -155,7 +167,7 @@ static tri_status read_servers(const tri_options *options, struct settings *sett
     struct agree_options *agree = &settings->agree;
     bool together = true;
     uint32_t servers = options->servers;
-    tri_status status = TRI_OK;
+    tri_status status = check_most(servers, "servers", err);
     if (servers == 0)
         status = read_count("TRIDENT_SERVERS", 1, BOOK_MAX_NODES, &servers, err);
     if (status == TRI_OK)
@@ -185,7 +197,7 @@ static tri_status read_coordinator(const tri_options *options, struct settings *
         fail_next(err, "set TRIDENT_COORDINATOR to host:port, or start with trident run");
         return TRI_EINPUT;
     }
-    tri_status status = number_of(port, 65534, &number, err);
+    tri_status status = number_of(port, 0, 65534, &number, err);
     if (status == TRI_OK)
         status = read_count("TRIDENT_PORT", 1, 65535, &number, err);
     bool own = from_env("TRIDENT_PORT").text != NULL;
@@ -261,6 +273,29 @@ static tri_status read_log(struct settings *settings, tri_error *err)
     return TRI_OK;
 }
 
+/* Node 0 listens where the others look for it. */
+static tri_status read_listen(struct settings *settings, tri_error *err)
+{
+    struct source source = from_env("TRIDENT_INTERFACE");
+    struct interface all[INTERFACES_MOST];
+    char text[NET_TEXT];
+    size_t count = 0;
+    read_text("TRIDENT_LISTEN", NULL, &settings->listen);
+    if (settings->listen != NULL || source.text == NULL || settings->node == 0)
+        return TRI_OK;
+    tri_status status = interfaces_list(all, &count, err);
+    if (status == TRI_OK)
+        status = interfaces_pick(source.text, all, count,
+                                 interfaces_is_loopback(settings->coordinator), text, err);
+    if (status != TRI_OK) {
+        fail_where(err, "TRIDENT_INTERFACE=%.200s", source.text);
+        return status;
+    }
+    (void)snprintf(settings->picked, sizeof settings->picked, "%s", text);
+    settings->listen = settings->picked;
+    return TRI_OK;
+}
+
 tri_status settings_read(const tri_options *given, bool server, struct settings *out,
                          tri_error *err)
 {
@@ -290,7 +325,10 @@ tri_status settings_read(const tri_options *given, bool server, struct settings 
     if (status == TRI_OK)
         status = read_log(out, err);
     read_text("TRIDENT_JOB", options.job, &out->job);
-    read_text("TRIDENT_LISTEN", NULL, &out->listen);
+    if (status == TRI_OK)
+        status = read_listen(out, err);
+    read_text("TRIDENT_TRANSPORT", NULL, &out->transport);
+    read_text("TRIDENT_TRACE", NULL, &out->trace);
     read_text("TRIDENT_OPTIMIZER", options.optimizer, &agree->optimizer);
     read_text("TRIDENT_CONSISTENCY", options.consistency, &agree->consistency);
     read_text("TRIDENT_PLACEMENT", options.placement, &agree->placement);

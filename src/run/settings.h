@@ -17,8 +17,10 @@ struct settings {
     uint32_t node; /* of this process: its rank, or one behind the workers for a server */
     const char *job;
     char coordinator[SETTINGS_ADDRESS];
-    const char *listen;    /* NULL: chosen */
-    const char *transport; /* "tcp" */
+    const char *listen; /* NULL: chosen; may be `picked` */
+    char picked[SETTINGS_ADDRESS];
+    const char *transport; /* "tcp"; "fault:tcp" for one that breaks things */
+    const char *trace;     /* a file for the core's events; NULL: none */
     uint32_t sockets, helpers;
     uint32_t timeout_ms, heartbeat_ms;
     uint32_t checksum_every;

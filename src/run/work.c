@@ -81,8 +81,7 @@ bool work_one(struct host *host, enum core_role role, void *scratch)
     pthread_mutex_unlock(&host->lock);
     perform(host, &op, scratch);
     pthread_mutex_lock(&host->lock);
-    struct core_out out = host_out(host);
-    node_done(&host->core, &op, &out);
+    event_done(host, &op);
     return true;
 }
 

@@ -392,6 +392,8 @@ static void empty_inbox(struct transport *transport)
     struct parcel *parcel;
     for (int i = 0; i < ROUND_MESSAGES && (parcel = take_parcel(transport)) != NULL; i++) {
         struct link *link = &transport->links[parcel->peer];
+        if (link->state == CALLING && !link->dropped)
+            go_on_calling(transport, parcel->peer); /* it answered after it was last looked at */
         if (link->state == UP && !link->dropped)
             deliver(transport, parcel);
         mem_free(&mem_libc, parcel);

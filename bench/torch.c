@@ -1,0 +1,125 @@
+/* A Python program, handed over on the command line. */
+#include "bench/torch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/fcnet.h"
+
+/* Arguments: seconds, width, layers, batch. All ranks stop after the same iteration because rank 0
+ * times a few and tells the others how many to do. Buckets of 25 MB, DDP's default, overlap with
+ * the backward pass. */
+static const char program[] =
+    "import os, sys, time, torch\n"
+    "import torch.distributed as dist\n"
+    "seconds, width, layers, batch = float(sys.argv[1]), *map(int, sys.argv[2:5])\n"
+    "torch.set_num_threads(1)\n"
+    "rank, ranks = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])\n"
+    "torch.manual_seed(1)\n"
+    "parts = []\n"
+    "for i in range(layers):\n"
+    "    parts += [torch.nn.Linear(width, width)] + [torch.nn.ReLU()] * (i + 1 < layers)\n"
+    "net = torch.nn.Sequential(*parts)\n"
+    "if ranks > 1:\n"
+    "    dist.init_process_group('gloo')\n"
+    "    net = torch.nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True)\n"
+    "sgd = torch.optim.SGD(net.parameters(), lr=0.01)\n"
+    "torch.manual_seed(2 + rank)\n"
+    "x, y = torch.rand(batch, width) * 2 - 1, torch.rand(batch, width) * 2 - 1\n"
+    "def step():\n"
+    "    sgd.zero_grad(set_to_none=ranks == 1)\n"
+    "    torch.nn.functional.mse_loss(net(x), y).backward()\n"
+    "    sgd.step()\n"
+    "for _ in range(2): step()\n"
+    "start = time.monotonic()\n"
+    "step()\n"
+    "count = torch.tensor([max(2, round(seconds / (time.monotonic() - start)))])\n"
+    "if ranks > 1: dist.broadcast(count, 0); dist.barrier()\n"
+    "start = time.monotonic()\n"
+    "for _ in range(int(count)): step()\n"
+    "took = time.monotonic() - start\n"
+    "if rank == 0: print(int(count) * batch * ranks / took)\n";
+
+static bool has_torch(const char *python)
+{
+    int how = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR);
+        (void)dup2(null, STDOUT_FILENO);
+        (void)dup2(null, STDERR_FILENO);
+        (void)execlp(python, python, "-c",
+                     "import torch, torch.distributed as d; assert d.is_gloo_available() "
+                     "if hasattr(d, 'is_gloo_available') else d.is_available()",
+                     (char *)NULL);
+        _exit(127);
+    }
+    return pid > 0 && waitpid(pid, &how, 0) == pid && how == 0;
+}
+
+const char *torch_python(void)
+{
+    static const char *const names[] = {"python3", "/usr/bin/python3"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (has_torch(names[i]))
+            return names[i];
+    return NULL;
+}
+
+static void set_environment(const struct torch_run *run, uint32_t number)
+{
+    const struct {
+        const char *name;
+        uint32_t value;
+    } rows[] = {{"RANK", number},       {"WORLD_SIZE", run->workers}, {"MASTER_PORT", run->port},
+                {"OMP_NUM_THREADS", 1}, {"OPENBLAS_NUM_THREADS", 1},  {"MKL_NUM_THREADS", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "%u", (unsigned)rows[i].value);
+        (void)setenv(rows[i].name, text, 1);
+    }
+    (void)setenv("MASTER_ADDR", "127.0.0.1", 1);
+    /* Debian 12's OpenBLAS does not know newer Xeons, and takes SSE3 there. */
+    if (__builtin_cpu_supports("avx512f"))
+        (void)setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+}
+
+static void become(const struct torch_run *run, int output)
+{
+    char seconds[24], width[16], layers[16], batch[16];
+    (void)snprintf(seconds, sizeof seconds, "%g", run->seconds);
+    (void)snprintf(width, sizeof width, "%d", FCNET_WIDTH);
+    (void)snprintf(layers, sizeof layers, "%d", FCNET_LAYERS);
+    (void)snprintf(batch, sizeof batch, "%d", FCNET_BATCH);
+    (void)dup2(output, STDOUT_FILENO);
+    (void)execlp(run->python, run->python, "-c", program, seconds, width, layers, batch,
+                 (char *)NULL);
+    _exit(127);
+}
+
+tri_status torch_body(void *ctx, uint32_t number, struct crew_board *board, tri_error *err)
+{
+    const struct torch_run *run = ctx;
+    char text[64] = "";
+    int ends[2], how = 0;
+    size_t len = 0;
+    set_environment(run, number);
+    if (pipe(ends) != 0)
+        return fail_errno(err, TRI_EIO, "cannot make a pipe");
+    pid_t pid = fork();
+    if (pid == 0)
+        become(run, ends[1]);
+    (void)close(ends[1]);
+    for (ssize_t n = 1; pid > 0 && n > 0 && len + 1 < sizeof text; len += n > 0 ? (size_t)n : 0)
+        n = read(ends[0], text + len, sizeof text - 1 - len);
+    (void)close(ends[0]);
+    if (pid < 0 || waitpid(pid, &how, 0) != pid || how != 0)
+        return fail(err, TRI_EIO, "PyTorch's training failed; the lines above may say why");
+    if (number == 0)
+        board->work_s = strtod(text, NULL);
+    return TRI_OK;
+}
