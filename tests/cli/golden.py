@@ -48,6 +48,10 @@ def main():
     trident, wanted = arguments[0], arguments[1:]
     cases = sorted(f for f in os.listdir(FOLDER) if f.endswith(".txt"))
     cases = [c for c in cases if not wanted or c[:-4] in wanted]
+    each = int(os.environ.get("TRIDENT_GOLDEN_EACH", "1"))  # slow builds: every nth case
+    if each > 1 and not wanted:
+        print(f"every case but one in {each} is left to quicker builds")
+        cases = cases[::each]
     skipped = [c for c in cases if c[:-4] == os.environ.get("TRIDENT_GOLDEN_SKIP")]
     for case in skipped:
         print("skipped", case)

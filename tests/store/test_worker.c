@@ -198,7 +198,7 @@ TEST(a_gradient_is_borrowed_where_no_copy_is_asked_for)
 {
     (void)state;
     struct bench bench;
-    float dense[MATRIX], dense_bias[ROWS];
+    float memory[MATRIX + 1 + ROWS], *dense = memory, *dense_bias = memory + MATRIX + 1;
     set_up(&bench, "ps", (struct core_rules){0}, "sgd", false);
     store_worker_gradient(&bench.store, 0, dense, dense_bias);
     struct store_runs runs = runs_of(&bench, CORE_GRADIENT, 50, 16);
