@@ -25,8 +25,8 @@ struct tri_job {
     uint32_t count;
     size_t cap, memory_cap;
     bool started;
-    _Atomic uint64_t clock; /* tri_get_stats() may look at any time */
-    bool synced;            /* all layers are, in this iteration */
+    uint64_t clock; /* __atomic: tri_get_stats() may look at any time */
+    bool synced;    /* all layers are, in this iteration */
 };
 
 #ifdef __cplusplus

@@ -133,7 +133,7 @@ EXPORT tri_status tri_clock(tri_job *job, uint64_t *clock, tri_error *err)
         status = host_clock(job->host, &now, err);
     if (status != TRI_OK)
         return status;
-    job->clock = now;
+    __atomic_store_n(&job->clock, now, __ATOMIC_RELAXED);
     if (clock != NULL)
         *clock = now;
     uint32_t every = job->settings.checksum_every;
@@ -169,7 +169,8 @@ EXPORT tri_status tri_query(const tri_job *job, const char *name, char *out, siz
 
 EXPORT void tri_get_stats(const tri_job *job, tri_stats *out)
 {
-    struct host_stats stats = {.view = 1, .live_workers = 1, .clocks = job->clock};
+    struct host_stats stats = {
+        .view = 1, .live_workers = 1, .clocks = __atomic_load_n(&job->clock, __ATOMIC_RELAXED)};
     if (job->host != NULL)
         host_get_stats(job->host, &stats);
     *out = (tri_stats){.clocks = stats.clocks,
