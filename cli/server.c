@@ -26,22 +26,9 @@ static tri_status server_run(struct cli *cli, const void *settings_,
         return status;
     settings.log.role = "server";
     settings.log.rank = (int32_t)(settings.node - settings.agree.workers);
-    struct host_options options = {.mem = cli->mem,
-                                   .transport = settings.transport,
-                                   .log = settings.log,
-                                   .job = settings.job,
-                                   .coordinator = settings.coordinator,
-                                   .listen = settings.listen,
-                                   .node = settings.node,
-                                   .workers = settings.agree.workers,
-                                   .servers = settings.agree.servers,
-                                   .colocated = settings.agree.colocated,
-                                   .sockets = settings.sockets,
-                                   .helpers = settings.helpers,
-                                   .timeout_ms = settings.timeout_ms,
-                                   .heartbeat_ms = settings.heartbeat_ms,
-                                   .stop_on_failure = settings.stop_on_failure,
-                                   .trace = settings.trace};
+    struct host_options options = settings_host(&settings);
+    options.mem = cli->mem;
+    options.log = settings.log;
     status = host_open(&options, &host, err);
     if (status == TRI_OK)
         status = host_serve(host, err);

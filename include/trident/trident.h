@@ -85,7 +85,9 @@ typedef enum tri_result {
  * RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, then MPI's, PMIx's and Slurm's), then from the
  * configuration file, then from the default. Without any of them the job has one worker and
  * needs no network; a rank without a number of workers, or the other way round, is
- * TRI_EINPUT. `result` and `log` are part of the program and never come from outside. Start from
+ * TRI_EINPUT. This version reads neither a configuration file (a `config` that is set is
+ * refused) nor PMIx's and Slurm's variables, and does not ask for the token: join in a network that
+ * you trust. `result` and `log` are part of the program and never come from outside. Start from
  *     tri_options options = TRI_OPTIONS_INIT; */
 typedef struct tri_options {
     size_t size;             /* set by TRI_OPTIONS_INIT: lets old binaries meet new libraries */

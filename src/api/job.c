@@ -16,23 +16,9 @@ static void pass_on(void *ctx, enum log_level level, const char *line)
 
 static tri_status open_host(tri_job *job, tri_error *err)
 {
-    const struct settings *settings = &job->settings;
-    struct host_options options = {.mem = job->mem,
-                                   .transport = settings->transport,
-                                   .log = job->log,
-                                   .job = settings->job,
-                                   .coordinator = settings->coordinator,
-                                   .listen = settings->listen,
-                                   .node = settings->node,
-                                   .workers = settings->agree.workers,
-                                   .servers = settings->agree.servers,
-                                   .colocated = settings->agree.colocated,
-                                   .sockets = settings->sockets,
-                                   .helpers = settings->helpers,
-                                   .timeout_ms = settings->timeout_ms,
-                                   .heartbeat_ms = settings->heartbeat_ms,
-                                   .stop_on_failure = settings->stop_on_failure,
-                                   .trace = settings->trace};
+    struct host_options options = settings_host(&job->settings);
+    options.mem = job->mem;
+    options.log = job->log;
     return host_open(&options, &job->host, err);
 }
 

@@ -1,6 +1,7 @@
 /* A node's life: its thread, the caller's calls, and how it ends. */
 #include "run/host.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -245,6 +246,17 @@ static tri_status make(struct host *host, tri_error *err)
     return random_bytes(&host->incarnation, sizeof host->incarnation, err);
 }
 
+/* With the lock, so that the thread sees who it is before it does anything. */
+static tri_status start_thread(struct host *host, tri_error *err)
+{
+    pthread_mutex_lock(&host->lock);
+    int wrong = pthread_create(&host->thread, NULL, live, host);
+    host->threaded = wrong == 0;
+    pthread_mutex_unlock(&host->lock);
+    errno = wrong;
+    return wrong == 0 ? TRI_OK : fail_errno(err, TRI_EIO, "cannot start a thread");
+}
+
 tri_status host_open(const struct host_options *options, struct host **out, tri_error *err)
 {
     struct host *host = mem_array(options->mem, 1, sizeof *host);
@@ -262,10 +274,8 @@ tri_status host_open(const struct host_options *options, struct host **out, tri_
     }
     if (status == TRI_OK)
         status = join_open(host, err);
-    if (status == TRI_OK && pthread_create(&host->thread, NULL, live, host) != 0)
-        status = fail_errno(err, TRI_EIO, "cannot start a thread");
-    else if (status == TRI_OK)
-        host->threaded = true;
+    if (status == TRI_OK)
+        status = start_thread(host, err);
     if (status == TRI_OK)
         status = join_wait(host, err);
     if (status == TRI_OK)

@@ -296,6 +296,17 @@ static tri_status read_listen(struct settings *settings, tri_error *err)
     return TRI_OK;
 }
 
+/* Better than to go on without what the program asked for. */
+static tri_status refuse_config(const tri_options *options, tri_error *err)
+{
+    if (options->config == NULL || options->config[0] == '\0')
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "the configuration file '%.60s' is not read", options->config);
+    fail_why(err, "this version knows options and environment variables only");
+    fail_next(err, "leave config NULL; docs/runtime.md lists the variables");
+    return TRI_EINPUT;
+}
+
 tri_status settings_read(const tri_options *given, bool server, struct settings *out,
                          tri_error *err)
 {
@@ -309,7 +320,9 @@ tri_status settings_read(const tri_options *given, bool server, struct settings 
                                     .reproducible = true,
                                     .rule = PLAN_TIME,
                                     .aggregate = options.result == TRI_AGGREGATE};
-    tri_status status = read_ranks(&options, server, out, err);
+    tri_status status = refuse_config(&options, err);
+    if (status == TRI_OK)
+        status = read_ranks(&options, server, out, err);
     if (status == TRI_OK)
         status = read_servers(&options, out, err);
     if (status == TRI_OK)
@@ -334,4 +347,22 @@ tri_status settings_read(const tri_options *given, bool server, struct settings 
     read_text("TRIDENT_PLACEMENT", options.placement, &agree->placement);
     read_text("TRIDENT_SCHEME", options.scheme, &agree->scheme);
     return status;
+}
+
+struct host_options settings_host(const struct settings *settings)
+{
+    return (struct host_options){.transport = settings->transport,
+                                 .job = settings->job,
+                                 .coordinator = settings->coordinator,
+                                 .listen = settings->listen,
+                                 .node = settings->node,
+                                 .workers = settings->agree.workers,
+                                 .servers = settings->agree.servers,
+                                 .colocated = settings->agree.colocated,
+                                 .sockets = settings->sockets,
+                                 .helpers = settings->helpers,
+                                 .timeout_ms = settings->timeout_ms,
+                                 .heartbeat_ms = settings->heartbeat_ms,
+                                 .stop_on_failure = settings->stop_on_failure,
+                                 .trace = settings->trace};
 }

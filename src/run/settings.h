@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "run/agree.h"
+#include "run/host.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +33,9 @@ struct settings {
  * TRI_EINPUT names the variable or field, what is wrong with it and what would be right. */
 tri_status settings_read(const tri_options *options, bool server, struct settings *out,
                          tri_error *err);
+
+/* What a host is made with; the caller adds its memory and its log. Texts stay the settings'. */
+struct host_options settings_host(const struct settings *settings);
 
 #ifdef __cplusplus
 }

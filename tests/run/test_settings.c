@@ -139,6 +139,16 @@ TEST(empty_variables_are_as_if_not_set)
     assert_int_equal(read_with(NULL)->agree.workers, 1);
 }
 
+TEST(a_configuration_file_is_refused_and_not_passed_over)
+{
+    (void)state;
+    tri_options options = TRI_OPTIONS_INIT;
+    options.config = "job.conf";
+    refused(&options, "'job.conf' is not read", "docs/runtime.md");
+    options.config = "";
+    assert_int_equal(settings_read(&options, false, &settings, &err), TRI_OK);
+}
+
 TEST(a_rank_and_a_number_of_workers_come_together)
 {
     (void)state;
@@ -353,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup(the_program_wins_over_trident_and_trident_over_torchrun_and_mpi,
                                clear),
         cmocka_unit_test_setup(empty_variables_are_as_if_not_set, clear),
+        cmocka_unit_test_setup(a_configuration_file_is_refused_and_not_passed_over, clear),
         cmocka_unit_test_setup(a_rank_and_a_number_of_workers_come_together, clear),
         cmocka_unit_test_setup(numbers_of_workers_that_cannot_be_are_refused, clear),
         cmocka_unit_test_setup(where_rank_0_is_must_be_known, clear),
