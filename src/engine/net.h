@@ -1,0 +1,87 @@
+/* Nets: operators in order, from the input to the loss. */
+#ifndef TRIDENT_ENGINE_NET_H
+#define TRIDENT_ENGINE_NET_H
+
+#include "engine/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct net;
+
+/* What data asks of a net. */
+struct net_data {
+    struct shape3 image; /* of a sample; all 0: text */
+    uint32_t length;     /* text: tokens of a sample, padded */
+    uint32_t words;      /* text: tokens there are, 0 (padding) and 1 (unknown) among them */
+    uint32_t classes;
+};
+
+/* "mlp:4096x4", "lenet", "cifar10-quick", "resnet20", "textcnn:300,hidden=900": a name and sizes.
+ * TRI_EINPUT for a name or a size that is none (with the names there are), and for data the net
+ * cannot take. The net has batch samples at a time. seed: of initial values and dropout. */
+tri_status net_new(const char *model, const struct net_data *data, uint32_t batch, uint64_t seed,
+                   const struct mem *mem, struct net **out, tri_error *err);
+void net_free(struct net *net); /* NULL is fine */
+
+/* The nets there are; NULL past the end. */
+struct net_model {
+    const char *name, *summary, *sizes; /* sizes: how they are written, "" if there are none */
+    bool text;                          /* takes text, not images */
+};
+const struct net_model *net_model_at(size_t i);
+
+/* Layers of parameters, in the order of the forward pass. */
+size_t net_params(const struct net *net);
+struct param *net_param(struct net *net, size_t i);
+
+/* Buffers that belong to a model and are no parameters: running statistics. */
+struct net_buffer {
+    char name[OP_NAME + 20]; /* "bn1.running_mean" */
+    float *at;
+    size_t floats;
+};
+size_t net_buffers(const struct net *net);
+struct net_buffer net_buffer(struct net *net, size_t i);
+
+/* Where the batch goes: plain images, or tokens (the other is NULL), and labels. */
+struct net_batch {
+    float *images;    /* batch x channels x height x width */
+    uint32_t *tokens; /* batch x length */
+    uint32_t *labels;
+};
+struct net_batch net_batch(struct net *net);
+uint32_t net_batch_size(const struct net *net);
+
+/* What the caller does between operators; a NULL call does nothing. Return false to stop. */
+struct net_calls {
+    void *ctx;
+    bool (*before)(void *ctx, size_t param); /* its forward: parameters are about to be read */
+    bool (*ready)(void *ctx, size_t param);  /* its gradient is there; backward-data still reads */
+};
+
+/* first_sample: number of the batch's first sample in the stream of all, for dropout. False: a
+ * call of the caller's stopped it. */
+bool net_forward(struct net *net, bool training, uint64_t first_sample,
+                 const struct net_calls *calls);
+bool net_backward(struct net *net, const struct net_calls *calls);
+
+/* Of the first `samples` of the batch of the last forward. */
+void net_loss(const struct net *net, uint32_t samples, double *loss, uint32_t *right);
+const float *net_probabilities(const struct net *net); /* batch x classes */
+
+/* Time spent in each operator since net_time(net, clock): for tables. Off by default. */
+struct net_times {
+    const char *name, *kind;
+    double forward_s, weigh_s, backward_s;
+};
+void net_time(struct net *net, double (*clock)(void));
+size_t net_ops(const struct net *net);
+struct net_times net_times(const struct net *net, size_t op);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

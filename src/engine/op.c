@@ -1,0 +1,105 @@
+/* What all operators have: memory, a frame, a layer of parameters. */
+#include "engine/op.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+float *op_floats(const struct mem *mem, size_t count)
+{
+    if (count > SIZE_MAX / sizeof(float) - ALIGNMENT)
+        return NULL;
+    /* The block's own address is kept right in front of what is given out. */
+    char *block = mem_array(mem, count * sizeof(float) + ALIGNMENT + sizeof(void *), 1);
+    if (block == NULL)
+        return NULL;
+    uintptr_t at = (uintptr_t)block + sizeof(void *) + ALIGNMENT - 1;
+    float *floats = (float *)(at - at % ALIGNMENT);
+    memcpy((char *)floats - sizeof(void *), &block, sizeof block);
+    return floats;
+}
+
+void op_floats_free(const struct mem *mem, float *floats)
+{
+    if (floats == NULL)
+        return;
+    void *block;
+    memcpy(&block, (const char *)floats - sizeof(void *), sizeof block);
+    mem_free(mem, block);
+}
+
+struct op *op_new(const struct mem *mem, const struct op_kind *kind, const char *name,
+                  uint32_t batch, struct op *const *in, size_t in_count, bool has_param)
+{
+    struct op *op = mem_array(mem, 1, sizeof *op);
+    if (op == NULL || in_count > OP_INPUTS) {
+        mem_free(mem, op);
+        return NULL;
+    }
+    op->mem = mem;
+    op->kind = kind;
+    op->batch = batch;
+    op->wants_diff = has_param;
+    (void)snprintf(op->name, sizeof op->name, "%s", name);
+    for (size_t i = 0; i < in_count; i++) {
+        op->in[i] = in[i];
+        op->wants_diff = op->wants_diff || in[i]->wants_diff;
+    }
+    op->in_count = in_count;
+    return op;
+}
+
+bool op_make_plain(struct op *op, struct shape3 shape)
+{
+    size_t floats = op->batch * shape3_floats(shape);
+    op->out = (struct tensor){.shape = shape, .data = op_floats(op->mem, floats)};
+    op->diff = (struct tensor){.shape = shape};
+    if (op->wants_diff)
+        op->diff.data = op_floats(op->mem, floats);
+    return op->out.data != NULL && (!op->wants_diff || op->diff.data != NULL);
+}
+
+void op_free_plain(struct op *op)
+{
+    op_floats_free(op->mem, op->out.data);
+    op_floats_free(op->mem, op->diff.data);
+    op->out.data = op->diff.data = NULL;
+}
+
+static void free_param(const struct mem *mem, struct param *param)
+{
+    if (param == NULL)
+        return;
+    op_floats_free(mem, param->weights);
+    op_floats_free(mem, param->bias);
+    op_floats_free(mem, param->dense);
+    op_floats_free(mem, param->dense_bias);
+    mem_free(mem, param);
+}
+
+void op_free(struct op *op)
+{
+    if (op == NULL)
+        return;
+    if (op->kind->free != NULL)
+        op->kind->free(op);
+    free_param(op->mem, op->param);
+    mem_free(op->mem, op);
+}
+
+bool op_make_param(struct op *op, const struct param *like, bool bias, bool dense)
+{
+    struct param *param = mem_array(op->mem, 1, sizeof *param);
+    if (param == NULL)
+        return false;
+    size_t weights = (size_t)like->rows * like->cols;
+    *param = *like;
+    param->weights = op_floats(op->mem, weights);
+    param->bias = bias ? op_floats(op->mem, like->rows) : NULL;
+    param->dense = dense ? op_floats(op->mem, weights) : NULL;
+    param->dense_bias = dense && bias ? op_floats(op->mem, like->rows) : NULL;
+    op->param = param;
+    return param->weights != NULL && (!bias || param->bias != NULL) &&
+           (!dense || (param->dense != NULL && (!bias || param->dense_bias != NULL)));
+}

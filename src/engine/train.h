@@ -1,0 +1,105 @@
+/* Training: the loop of one worker, from the data to the model, on the six calls of trident.h.
+ *
+ * Every worker of a job calls train_run() with the same options; who it is and how many there are
+ * comes from the environment, as tri_open() says. Alone it needs nothing. */
+#ifndef TRIDENT_ENGINE_TRAIN_H
+#define TRIDENT_ENGINE_TRAIN_H
+
+#include "engine/data.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How the learning rate goes: constant; by steps (x gamma each `every` epochs); cosine (to 0). */
+enum train_schedule { TRAIN_CONSTANT, TRAIN_STEP, TRAIN_COSINE };
+
+struct train_options {
+    struct data_options data;
+    const char *model; /* as net_new() takes it */
+    double epochs;     /* over all workers; used if iterations is 0 */
+    uint64_t iterations;
+    uint32_t batch; /* of each worker */
+    double lr;
+    enum train_schedule schedule;
+    double gamma, every;     /* of steps */
+    double weight_decay;     /* added to the gradient, x the weights; 0: none */
+    const char *optimizer;   /* as tri_options; NULL: "sgd" */
+    const char *scheme;      /* NULL: the planner's choice */
+    const char *consistency; /* NULL: "bsp" */
+    const char *placement;   /* NULL: "hash" */
+    uint32_t servers;        /* 0: one with every worker */
+    uint64_t seed;
+    uint32_t evaluate_every; /* epochs; 0: only at the end */
+    const char *out;         /* FILE.safetensors, written by rank 0; NULL: none */
+    bool checksums;          /* compare replicas each epoch, and stop if they differ */
+    bool time_ops;           /* fill train_report.ops */
+};
+
+/* One moment of a run, for whoever shows it. */
+struct train_moment {
+    uint64_t iteration, iterations;
+    double epoch, epochs;
+    double loss, accuracy; /* of training, over the last moments; NaN: none yet */
+    double samples_per_s;  /* of all workers */
+    double sent_per_s;     /* bytes of this worker */
+    double left_s;         /* until the end, as far as one can tell; NaN: one cannot */
+    double lr;
+    bool tested; /* test_accuracy is new */
+    double test_accuracy;
+};
+
+enum { TRAIN_SCHEME = 16 };
+
+/* A layer's share in the result. */
+struct train_layer {
+    char name[OP_NAME];
+    char scheme[TRAIN_SCHEME];
+    uint64_t params;
+    double sent_bytes; /* by this worker in an iteration, as planned */
+};
+
+struct train_op {
+    char name[OP_NAME], kind[16];
+    double forward_s, weigh_s, backward_s; /* of an iteration */
+};
+
+struct train_report {
+    uint32_t rank, workers, servers;
+    uint64_t iterations, params;
+    double epochs, samples_per_s, wall_s; /* rate: without start-up, evaluation and writing */
+    double train_loss, train_accuracy;    /* over the last epoch, or what there was of it */
+    double test_accuracy;
+    uint64_t test_samples, train_samples;
+    uint64_t sent_bytes, received_bytes;
+    double compute_s, wait_s; /* of the loop: in operators, and in tri_sync */
+    uint32_t params_crc32c;
+    size_t layer_count, op_count;
+    struct train_layer *layers;
+    struct train_op *ops;
+};
+
+struct train_calls {
+    void *ctx;
+    /* From the loop, a few times a second and at the end of each epoch. False: stop here, as if
+     * the iterations were over on this worker (tri_close then tells the others). NULL: nothing. */
+    bool (*moment)(void *ctx, const struct train_moment *moment);
+    /* Before the first iteration, with what is known then: layers, schemes, sizes. May be NULL. */
+    void (*begun)(void *ctx, const struct train_report *report);
+    void (*log)(void *ctx, int level, const char *line); /* as tri_options.log */
+};
+
+/* Trains, tests on rank 0 and writes the model. TRI_EINPUT for what the user gave. *out is the
+ * caller's, to be freed with train_report_fini(); untouched on failure. */
+tri_status train_run(const struct train_options *options, const struct train_calls *calls,
+                     const struct mem *mem, struct train_report *out, tri_error *err);
+void train_report_fini(struct train_report *report, const struct mem *mem);
+
+/* The rate of an iteration. */
+double train_lr(const struct train_options *options, double epoch, double epochs);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
