@@ -61,7 +61,7 @@ struct wire_kind_info {
     const char *name;   /* as in docs/protocol.md */
     const char *route;  /* who sends it to whom: W worker, S server, C coordinator */
     uint8_t uses;       /* bits of enum wire_use */
-    uint16_t head;      /* bytes of its fixed fields */
+    uint16_t head;      /* bytes of its fixed fields, and what they are filled up with */
     uint16_t head_list; /* bytes that may follow them at most */
     uint32_t data_min;
     uint32_t data_max; /* 0: carries none */

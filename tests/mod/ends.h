@@ -59,7 +59,7 @@ static inline struct form form_of(uint32_t from, uint32_t to, uint32_t n, uint32
 {
     struct rng rng;
     rng_init(&rng, ((uint64_t)from << 40) + ((uint64_t)to << 32) + n);
-    struct form form = {.head = 28, .data = (uint32_t)rng_below(&rng, 8192)};
+    struct form form = {.head = 64, .data = (uint32_t)rng_below(&rng, 8192)};
     if (rng_below(&rng, 10) == 0)
         form.head += (uint32_t)rng_below(&rng, 8192);
     if (rng_below(&rng, 10) == 0)

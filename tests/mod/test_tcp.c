@@ -467,7 +467,7 @@ TEST(a_header_that_is_none_is_nonsense)
 {
     (void)state;
     uint8_t bytes[4000];
-    struct wire_header header = {.kind = WIRE_PUSH, .sender = 1, .head_len = 16, .data_len = 2000};
+    struct wire_header header = {.kind = WIRE_PUSH, .sender = 1, .head_len = 64, .data_len = 2000};
     refused(noise, 300, "this is not a trident node");
     size_t len = make_message(bytes, header, false);
     refused(bytes, len, "data of PUSH has 2000 bytes, which is more than 1000");
@@ -479,8 +479,8 @@ TEST(a_damaged_payload_is_nonsense)
 {
     (void)state;
     uint8_t bytes[4000];
-    struct wire_header header = {.kind = WIRE_PUSH, .sender = 1, .head_len = 16, .data_len = 900};
-    for (size_t at = 64; at < 64 + 16 + 900; at += 305) {
+    struct wire_header header = {.kind = WIRE_PUSH, .sender = 1, .head_len = 64, .data_len = 900};
+    for (size_t at = 64; at < 64 + 64 + 900; at += 305) {
         size_t len = make_message(bytes, header, true);
         bytes[at] ^= 0x10;
         refused(bytes, len, "PUSH is damaged");

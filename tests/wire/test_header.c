@@ -155,10 +155,10 @@ TEST(numbers_past_the_limits_are_refused_by_name)
 TEST(lengths_outside_the_kind_are_refused_by_name)
 {
     (void)state;
-    refuse_changed(WIRE_PUSH, 52, 15, 2, "head of PUSH has 15 bytes instead of 16 to 16");
-    refuse_changed(WIRE_PUSH, 52, 65535, 2, "head of PUSH has 65535 bytes instead of 16 to 16");
-    refuse_changed(WIRE_RESULT, 52, 27, 2, "head of RESULT has 27 bytes instead of 28 to 8220");
-    refuse_changed(WIRE_RESULT, 52, 8221, 2, "head of RESULT has 8221 bytes instead of 28 to 8220");
+    refuse_changed(WIRE_PUSH, 52, 15, 2, "head of PUSH has 15 bytes instead of 64 to 64");
+    refuse_changed(WIRE_PUSH, 52, 65535, 2, "head of PUSH has 65535 bytes instead of 64 to 64");
+    refuse_changed(WIRE_RESULT, 52, 63, 2, "head of RESULT has 63 bytes instead of 64 to 8256");
+    refuse_changed(WIRE_RESULT, 52, 8257, 2, "head of RESULT has 8257 bytes instead of 64 to 8256");
     refuse_changed(WIRE_PUSH, 48, 0, 4, "data of PUSH has 0 bytes, which is less than 1");
     refuse_changed(WIRE_PUSH, 48, (1 << 20) + 1, 4,
                    "data of PUSH has 1048577 bytes, which is more than 1048576");

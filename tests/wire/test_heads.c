@@ -290,6 +290,22 @@ TEST(unknown_flags_of_a_result_are_refused)
     }
 }
 
+TEST(what_fills_up_a_head_must_be_zero)
+{
+    (void)state;
+    for (size_t at = 28; at < 64; at++) {
+        uint8_t head[64] = {0};
+        struct wire_header header = {.kind = WIRE_RESULT, .head_len = 64, .data_len = 8};
+        struct wire_result got;
+        tri_error err = {0};
+        assert_int_equal(wire_result_decode(&header, head, &limits, &got, &err), TRI_OK);
+        head[at] = 1;
+        assert_int_equal(wire_result_decode(&header, head, &limits, &got, &err), TRI_EINPUT);
+        assert_string_equal(err.text, "head of RESULT from node 0 is malformed: there is "
+                                      "something behind its last field");
+    }
+}
+
 TEST(clocks_past_the_limit_are_refused)
 {
     (void)state;
@@ -482,6 +498,7 @@ int main(void)
         cmocka_unit_test(updates_of_nobody_and_parts_that_cannot_be_are_refused),
         cmocka_unit_test(results_that_contradict_themselves_are_refused),
         cmocka_unit_test(unknown_flags_of_a_result_are_refused),
+        cmocka_unit_test(what_fills_up_a_head_must_be_zero),
         cmocka_unit_test(clocks_past_the_limit_are_refused),
         cmocka_unit_test(marks_of_what_is_unknown_are_refused),
         cmocka_unit_test(each_flag_of_a_mark_has_its_bit_and_unknown_ones_are_refused),
