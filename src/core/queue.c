@@ -60,6 +60,11 @@ tri_status queue_push(struct queue *queue, const struct message *message,
     return TRI_OK;
 }
 
+const struct queue_entry *queue_top(const struct queue *queue)
+{
+    return queue->count > 0 ? &queue->entries[0] : NULL;
+}
+
 bool queue_pop(struct queue *queue, struct queue_entry *out)
 {
     if (queue->count == 0)

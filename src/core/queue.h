@@ -32,7 +32,9 @@ void queue_fini(struct queue *queue);
 /* Allocates only when the queue is longer than ever before. */
 tri_status queue_push(struct queue *queue, const struct message *message,
                       const struct core_ref *ref, void *tag, tri_error *err);
-/* The most urgent; false when there is none. */
+/* The most urgent, which stays where it is until the queue changes; NULL when there is none. */
+const struct queue_entry *queue_top(const struct queue *queue);
+/* Takes the most urgent; false when there is none. */
 bool queue_pop(struct queue *queue, struct queue_entry *out);
 
 #ifdef __cplusplus

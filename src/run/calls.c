@@ -138,14 +138,33 @@ static void nonsense(void *ctx, uint32_t number, const char *address, const char
 
 /* ---- going out ---- */
 
+/* Short enough to overtake a chunk that is on its way, on a socket of its own. */
+enum { SHORT_BYTES = 64 << 10 };
+
+static bool is_short(const struct queue_entry *entry)
+{
+    const struct outgoing *out = entry != NULL ? entry->tag : NULL;
+    return out != NULL && out->data_bytes <= SHORT_BYTES;
+}
+
+/* What steers the job keeps its order, on socket 0. On the last one there are only short messages,
+ * and these only when they are the most urgent. */
+static bool take_next(struct host *host, struct peer *peer, uint32_t socket,
+                      struct queue_entry *out)
+{
+    if (socket == 0 && queue_pop(&peer->control, out))
+        return true;
+    if (socket == host->options.sockets && !is_short(queue_top(&peer->values)))
+        return false;
+    return queue_pop(&peer->values, out);
+}
+
 static bool next(void *ctx, uint32_t number, uint32_t socket, struct transport_out *out)
 {
     struct host *host = ctx;
     struct queue_entry entry;
     pthread_mutex_lock(&host->lock);
-    struct peer *peer = &host->peers[number];
-    bool found =
-        (socket == 0 && queue_pop(&peer->control, &entry)) || queue_pop(&peer->values, &entry);
+    bool found = take_next(host, &host->peers[number], socket, &entry);
     if (found) {
         struct outgoing *going = entry.tag;
         *out = (struct transport_out){

@@ -27,7 +27,7 @@ struct host_options {
                                 coordinator's address is */
     uint32_t node;           /* this one */
     uint32_t workers, servers, colocated;
-    uint32_t sockets;      /* between two nodes */
+    uint32_t sockets;      /* between two nodes, for chunks; one more carries what is short */
     uint32_t helpers;      /* threads for operations */
     uint32_t timeout_ms;   /* of every wait */
     uint32_t heartbeat_ms; /* who is silent for three of them is given up */

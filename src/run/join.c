@@ -220,7 +220,7 @@ tri_status join_open(struct host *host, tri_error *err)
     struct transport_options options = {.mem = host->mem,
                                         .host = &host->calls,
                                         .peers = host->nodes,
-                                        .sockets = host->options.sockets,
+                                        .sockets = host->options.sockets + 1,
                                         .limits = &host->convert.limits,
                                         .listen = listen_at(&host->options),
                                         .silence_ms = 20 * host->options.heartbeat_ms,
