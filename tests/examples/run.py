@@ -123,12 +123,10 @@ def bad_usage_exits_2_and_says_what_to_try():
                        ("mlp --give rows", "factors or dense")):
         code, out, err = alone(line)
         assert (code, out) == (2, "") and want in err and "  try:   " in err, (line, code, err)
-    code, out, err = alone("sgd 3")
-    assert (code, out) == (2, "") and "Usage" in err, (code, err)
 
 
 def help_goes_to_stdout():
-    for line in ("mlp --help", "sgd --help"):
+    for line in ("mlp --help",):
         code, out, err = alone(line)
         assert (code, err) == (0, "") and out.startswith("Usage: "), (line, code, err)
         assert max(map(len, out.split("\n"))) <= 100, line
