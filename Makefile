@@ -5,9 +5,9 @@
 PREFIX ?= /usr/local
 export PREFIX
 
-# What `make run` shows to somebody who has just cloned this.
-RUN = build/bin/trident plan --model vgg19 --workers 8 --bandwidth 10Gbit
-TRAIN = build/bin/trident run -n 2 -- build/bin/examples/mlp --small --steps 200
+# What `make run` does for somebody who has just cloned this.
+RUN = build/bin/trident train --data fashion-mnist --model lenet --workers 2 --epochs 4 \
+      --out build/fashion.safetensors
 
 .PHONY: build run test test-full bench lint sanitize fuzz faults verify install clean help
 
@@ -15,19 +15,16 @@ build: ## compile the library and the command (build/bin/trident)
 	@tools/setup build
 	@tools/build build
 
-run: build ## build, plan the training of VGG19 on 8 workers, and train a small net with 2 processes
+run: build ## build, and train a net on Fashion-MNIST with 2 workers: about two minutes
+	@tools/setup data
 	@echo "== $(RUN)"
 	@$(RUN)
 	@echo
-	@echo "== $(TRAIN)"
-	@$(TRAIN)
-	@echo "Both ended with the same parameters; examples/mlp.c is the program."
-	@echo
-	@echo "Try next:"
-	@echo "  $(RUN) --explain fc6"
-	@echo "  build/bin/trident run -n 4 -- build/bin/examples/sgd"
-	@echo "  build/bin/trident simulate --model vgg19"
-	@echo "Models to plan: build/bin/trident models. All commands: build/bin/trident help"
+	@echo "And:"
+	@echo "  build/bin/trident predict --model build/fashion.safetensors --data fashion-mnist"
+	@echo "  build/bin/trident plan --model vgg19 --workers 8 --bandwidth 10Gbit"
+	@echo "  build/bin/trident run -n 4 -- build/bin/examples/sgd    # your own loop: examples/"
+	@echo "All commands: build/bin/trident help"
 
 test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, README
 	@tools/setup build test clang lint install

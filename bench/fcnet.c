@@ -22,7 +22,7 @@ static size_t floats_of(const struct fcnet *net)
 {
     const size_t width = net->shape.rows, batch = net->shape.batch;
     return FCNET_LAYERS * (width * width + width + 32) + (FCNET_LAYERS + 4) * (batch * width + 16) +
-           kernel_scratch_floats(&net->shape) + 16;
+           dense_scratch_floats(&net->shape) + 16;
 }
 
 static void lay_out(struct fcnet *net)
@@ -38,7 +38,7 @@ static void lay_out(struct fcnet *net)
     net->targets = take(&at, outputs);
     net->deltas[0] = take(&at, outputs);
     net->deltas[1] = take(&at, outputs);
-    net->scratch = take(&at, kernel_scratch_floats(&net->shape));
+    net->scratch = take(&at, dense_scratch_floats(&net->shape));
 }
 
 static void fill(float *at, size_t count, float limit, uint64_t seed)
@@ -51,8 +51,8 @@ static void fill(float *at, size_t count, float limit, uint64_t seed)
 
 tri_status fcnet_open(struct fcnet *net, size_t width, uint64_t seed, uint64_t rank, tri_error *err)
 {
-    *net = (struct fcnet){.kernel = kernel_at(0), .lr = 0.01F};
-    net->shape = (struct shape){.rows = width, .cols = width, .batch = FCNET_BATCH};
+    *net = (struct fcnet){.kernel = dense_kernel_at(0), .lr = 0.01F};
+    net->shape = (struct dense_shape){.rows = width, .cols = width, .batch = FCNET_BATCH};
     size_t bytes = floats_of(net) * sizeof(float);
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
@@ -139,12 +139,12 @@ static tri_status forward(struct fcnet *net, tri_error *err)
         tri_status status = net->job != NULL ? tri_sync(net->job, i, err) : TRI_OK;
         if (status != TRI_OK)
             return status;
-        struct forward product = {.shape = net->shape,
-                                  .w = net->weights[i],
-                                  .bias = net->bias[i],
-                                  .x = net->values[i],
-                                  .y = net->values[i + 1]};
-        kernel_forward(net->kernel, &product, net->scratch);
+        struct dense_outputs product = {.shape = net->shape,
+                                        .w = net->weights[i],
+                                        .bias = net->bias[i],
+                                        .x = net->values[i],
+                                        .y = net->values[i + 1]};
+        dense_forward(net->kernel, &product, net->scratch);
         float *out = net->values[i + 1];
         for (size_t k = 0; i + 1 < FCNET_LAYERS && k < count; k++)
             out[k] = out[k] > 0 ? out[k] : 0;
@@ -155,9 +155,9 @@ static tri_status forward(struct fcnet *net, tri_error *err)
 static void through(struct fcnet *net, size_t i, const float *delta, float *before)
 {
     const size_t count = net->shape.batch * net->shape.rows;
-    struct backward product = {
+    struct dense_inputs product = {
         .shape = net->shape, .w = net->weights[i], .dy = delta, .dx = before};
-    kernel_backward(net->kernel, &product, net->scratch);
+    dense_backward(net->kernel, &product, net->scratch);
     for (size_t k = 0; k < count; k++)
         before[k] = net->values[i][k] > 0 ? before[k] : 0;
 }

@@ -1,4 +1,4 @@
-/* A net of equal fully connected layers with relu between them, on examples/kernels: what `step`
+/* A net of equal fully connected layers with relu between them, on math/dense: what `step`
  * and `mlp` train, on the library's calls or by hand. One batch, over and over: what it learns is
  * of no interest, and the arithmetic is that of any other. */
 #ifndef TRIDENT_BENCH_FCNET_H
@@ -6,13 +6,13 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "examples/kernels.h"
+#include "math/dense.h"
 
 enum { FCNET_LAYERS = 4, FCNET_WIDTH = 4096, FCNET_BATCH = 32 };
 
 struct fcnet {
-    const struct kernel *kernel;
-    struct shape shape; /* of every layer */
+    const struct dense_kernel *kernel;
+    struct dense_shape shape; /* of every layer */
     float lr;
     tri_job *job;   /* NULL: the step is made by hand */
     float *memory;  /* all that follows lies in it */

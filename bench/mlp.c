@@ -154,7 +154,7 @@ static tri_status mlp_open(const struct mem *mem, const struct bench_wish *wish,
         state->note, sizeof state->note,
         "4 x 4096, batch 32 per process, sgd, bsp, sfb over TCP, kernel %s, one thread of "
         "compute per\nprocess; turns of %g s. %s",
-        kernel_name(kernel_at(0)), state->seconds,
+        dense_kernel_name(dense_kernel_at(0)), state->seconds,
         state->python != NULL ? "PyTorch: one thread per process, buckets of 25 MB."
                               : "PyTorch skipped: python3-torch is not installed.");
     *plan = (struct bench_plan){.cases = state->cases,

@@ -86,12 +86,12 @@ static tri_status update_small(const struct small *small, uint32_t i, size_t at,
 
 static void compute(const struct small *small)
 {
-    struct forward product = {.shape = {STAND_IN_WIDTH, STAND_IN_WIDTH, STAND_IN_BATCH},
-                              .w = small->stand_in,
-                              .x = small->inputs,
-                              .y = small->outputs};
+    struct dense_outputs product = {.shape = {STAND_IN_WIDTH, STAND_IN_WIDTH, STAND_IN_BATCH},
+                                    .w = small->stand_in,
+                                    .x = small->inputs,
+                                    .y = small->outputs};
     for (size_t i = 0; i < small->compute; i++)
-        kernel_forward(kernel_at(0), &product, small->scratch);
+        dense_forward(dense_kernel_at(0), &product, small->scratch);
 }
 
 static tri_status step_small(const struct small *small, tri_error *err)
@@ -142,11 +142,11 @@ static void fill(float *at, size_t count, uint64_t seed)
 static tri_status open_small(const struct mem *mem, size_t products, struct small *small,
                              tri_error *err)
 {
-    const struct shape shape = {STAND_IN_WIDTH, STAND_IN_WIDTH, STAND_IN_BATCH};
+    const struct dense_shape shape = {STAND_IN_WIDTH, STAND_IN_WIDTH, STAND_IN_BATCH};
     const size_t model = ((size_t)SMALL_FLOATS + 15) / 16 * 16,
                  square = (size_t)STAND_IN_WIDTH * STAND_IN_WIDTH;
     const size_t batch = (size_t)STAND_IN_BATCH * STAND_IN_WIDTH;
-    float *at = mem_array(mem, 2 * model + square + 2 * batch + kernel_scratch_floats(&shape),
+    float *at = mem_array(mem, 2 * model + square + 2 * batch + dense_scratch_floats(&shape),
                           sizeof(float));
     if (at == NULL)
         return fail_nomem(err, "a net");
@@ -282,7 +282,7 @@ static tri_status step_open(const struct mem *mem, const struct bench_wish *wish
         "computes its\nreal forward and backward. CIFAR-10 quick has its layers' sizes, and "
         "matrix products of as many\nFLOP as a batch of 100 stand in for its compute; "
         "without them is the worst case.",
-        kernel_name(kernel_at(0)));
+        dense_kernel_name(dense_kernel_at(0)));
     *plan = (struct bench_plan){.cases = state->cases,
                                 .count = CASES,
                                 .value_name = "with calls",

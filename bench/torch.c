@@ -13,7 +13,7 @@
 /* Arguments: seconds, width, layers, batch. All ranks stop after the same iteration because rank 0
  * times a few and tells the others how many to do. Buckets of 25 MB, DDP's default, overlap with
  * the backward pass. */
-static const char program[] =
+static const char fcnet_program[] =
     "import os, sys, time, torch\n"
     "import torch.distributed as dist\n"
     "seconds, width, layers, batch = float(sys.argv[1]), *map(int, sys.argv[2:5])\n"
@@ -43,6 +43,38 @@ static const char program[] =
     "for _ in range(int(count)): step()\n"
     "took = time.monotonic() - start\n"
     "if rank == 0: print(int(count) * batch * ranks / took)\n";
+
+/* Arguments: seconds, net, batch, 1 for channels_last. Caffe's pooling rounds up. */
+static const char engine_program[] =
+    "import sys, time, torch\n"
+    "from torch import nn\n"
+    "seconds, batch, last = float(sys.argv[1]), int(sys.argv[3]), sys.argv[4] == '1'\n"
+    "torch.set_num_threads(1)\n"
+    "torch.manual_seed(1)\n"
+    "if sys.argv[2] == 'quick':\n"
+    "    net = nn.Sequential(nn.Conv2d(3, 32, 5, padding=2), nn.MaxPool2d(3, 2, ceil_mode=True),\n"
+    "        nn.ReLU(inplace=True), nn.Conv2d(32, 32, 5, padding=2), nn.ReLU(inplace=True),\n"
+    "        nn.AvgPool2d(3, 2, ceil_mode=True), nn.Conv2d(32, 64, 5, padding=2),\n"
+    "        nn.ReLU(inplace=True), nn.AvgPool2d(3, 2, ceil_mode=True), nn.Flatten(),\n"
+    "        nn.Linear(1024, 64), nn.Linear(64, 10))\n"
+    "    x, y = torch.rand(batch, 3, 32, 32) - 0.5, torch.randint(10, (batch,))\n"
+    "else:\n"
+    "    parts = []\n"
+    "    for i in range(4): parts += [nn.Linear(4096, 4096)] + [nn.ReLU(inplace=True)] * (i < 3)\n"
+    "    net = nn.Sequential(*parts)\n"
+    "    x, y = torch.rand(batch, 4096) - 0.5, torch.randint(4096, (batch,))\n"
+    "if last:\n"
+    "    net = net.to(memory_format=torch.channels_last)\n"
+    "    x = x.to(memory_format=torch.channels_last)\n"
+    "sgd = torch.optim.SGD(net.parameters(), lr=0.001)\n"
+    "def step():\n"
+    "    sgd.zero_grad(set_to_none=True)\n"
+    "    nn.functional.cross_entropy(net(x), y).backward()\n"
+    "    sgd.step()\n"
+    "for _ in range(3): step()\n"
+    "start, count = time.monotonic(), 0\n"
+    "while count < 2 or time.monotonic() - start < seconds: step(); count += 1\n"
+    "print(count * batch / (time.monotonic() - start))\n";
 
 static bool has_torch(const char *python)
 {
@@ -88,16 +120,35 @@ static void set_environment(const struct torch_run *run, uint32_t number)
         (void)setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
 }
 
+/* What the program is told, as texts. */
+struct arguments {
+    char texts[4][24];
+};
+
+static struct arguments arguments_of(const struct torch_run *run)
+{
+    struct arguments to = {{""}};
+    (void)snprintf(to.texts[0], sizeof to.texts[0], "%g", run->seconds);
+    if (run->net == TORCH_FCNET) {
+        (void)snprintf(to.texts[1], sizeof to.texts[1], "%d", FCNET_WIDTH);
+        (void)snprintf(to.texts[2], sizeof to.texts[2], "%d", FCNET_LAYERS);
+        (void)snprintf(to.texts[3], sizeof to.texts[3], "%d", FCNET_BATCH);
+    } else {
+        (void)snprintf(to.texts[1], sizeof to.texts[1], "%s",
+                       run->net == TORCH_QUICK ? "quick" : "mlp");
+        (void)snprintf(to.texts[2], sizeof to.texts[2], "%u", (unsigned)run->batch);
+        (void)snprintf(to.texts[3], sizeof to.texts[3], "%d", run->channels_last);
+    }
+    return to;
+}
+
 static void become(const struct torch_run *run, int output)
 {
-    char seconds[24], width[16], layers[16], batch[16];
-    (void)snprintf(seconds, sizeof seconds, "%g", run->seconds);
-    (void)snprintf(width, sizeof width, "%d", FCNET_WIDTH);
-    (void)snprintf(layers, sizeof layers, "%d", FCNET_LAYERS);
-    (void)snprintf(batch, sizeof batch, "%d", FCNET_BATCH);
+    struct arguments with = arguments_of(run);
     (void)dup2(output, STDOUT_FILENO);
-    (void)execlp(run->python, run->python, "-c", program, seconds, width, layers, batch,
-                 (char *)NULL);
+    (void)execlp(run->python, run->python, "-c",
+                 run->net == TORCH_FCNET ? fcnet_program : engine_program, with.texts[0],
+                 with.texts[1], with.texts[2], with.texts[3], (char *)NULL);
     _exit(127);
 }
 

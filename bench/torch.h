@@ -11,15 +11,22 @@
 /* A Python that has torch, torch.distributed and gloo; NULL: there is none. Static storage. */
 const char *torch_python(void);
 
+/* What is trained: the net of bench/fcnet.h on one process or, with DDP, on several; or CIFAR-10
+ * quick, or four linear layers of 4096 with a softmax, on one. */
+enum torch_net { TORCH_FCNET, TORCH_QUICK, TORCH_MLP };
+
 struct torch_run {
     const char *python;
+    enum torch_net net;
     uint32_t workers;
     uint16_t port;
     double seconds;
+    uint32_t batch;     /* TORCH_QUICK, TORCH_MLP */
+    bool channels_last; /* TORCH_QUICK */
 };
 
-/* The body of a crew of torch_run.workers: trains the net of bench/fcnet.h, and rank 0 writes how
- * many samples all of them did in a second to the board. One thread each. */
+/* The body of a crew of torch_run.workers: trains, and rank 0 writes how many samples all of them
+ * did in a second to the board. One thread each. */
 tri_status torch_body(void *ctx, uint32_t number, struct crew_board *board, tri_error *err);
 
 #endif

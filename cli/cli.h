@@ -22,6 +22,7 @@ struct cli {
     const char *models; /* folder of layer profiles */
     /* Set by the command that runs. */
     bool keep;        /* it fails, but what it wrote to its output is to be printed */
+    bool told;        /* it fails, and has said so itself: no report on err */
     bool interrupted; /* Ctrl-C ended it: the exit code is CLI_INTERRUPTED */
 };
 
@@ -47,6 +48,10 @@ tri_status command_unknown(const char *name, tri_error *err); /* fails with a su
 
 /* Runs one command line; returns the exit code. argv[0] is not looked at. */
 int cli_main(struct cli *cli, int argc, const char *const *argv);
+
+/* trident train, as commands.c calls it: the words behind it. */
+tri_status train_main(struct cli *cli, int argc, const char *const *argv, struct buf *out,
+                      tri_error *err);
 
 /* Texts made from the table of commands. */
 void help_overview(struct buf *out);

@@ -7,10 +7,10 @@
 #include "cli/run.h"
 
 extern const struct command command_plan, command_simulate, command_models, command_modules,
-    command_bench, command_run, command_server, command_help;
+    command_bench, command_run, command_server, command_help, command_train, command_predict;
 static const struct command *const commands[] = {
-    &command_plan,  &command_simulate, &command_models, &command_modules,
-    &command_bench, &command_run,      &command_server, &command_help,
+    &command_train,   &command_predict, &command_plan, &command_simulate, &command_models,
+    &command_modules, &command_bench,   &command_run,  &command_server,   &command_help,
 };
 
 const struct command *command_at(size_t i)
@@ -119,7 +119,7 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
 {
     struct buf out;
     buf_init(&out, cli->mem);
-    cli->keep = cli->interrupted = false;
+    cli->keep = cli->told = cli->interrupted = false;
     tri_error err = {0};
     tri_status status = TRI_OK;
     const char *name = argc > 1 ? argv[1] : NULL;
@@ -134,6 +134,8 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
         status = run_bare(name, argc, argv, &out, &err);
     else if (command == NULL)
         status = command_unknown(name, &err);
+    else if (command == &command_train)
+        status = train_main(cli, argc - 2, argv + 2, &out, &err);
     else if (command == &command_run)
         status = run_main(cli, argc - 2, argv + 2, &out, &err);
     else
@@ -142,7 +144,7 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
         status = print(cli, &out, &err);
     else if (cli->keep)
         (void)print(cli, &out, NULL); /* the first failure is the one to tell of */
-    if (status != TRI_OK)
+    if (status != TRI_OK && !cli->told)
         report(cli, command, &err);
     buf_fini(&out);
     return cli->interrupted ? CLI_INTERRUPTED : exit_code(status);

@@ -10,12 +10,13 @@ enum { HELP_COLUMN = 28, HELP_WIDTH = 96 };
 /* What the command is, for the overview and its man page. */
 static const char overview_summary[] =
     "plan how the layers of a neural network are synchronised between machines";
-#define OVERVIEW_STATUS "This version plans and simulates; it does not train yet."
 static const char overview_about[] =
-    "Given the layers of a model and a description of a cluster, works out for each layer the "
-    "cheapest exact way to synchronise it (through parameter servers, or by factors sent to "
-    "every peer), what that costs, and why.\n\n" OVERVIEW_STATUS
-    " Costs are results of formulas, not measurements; docs/plan.md in the source tree has them.";
+    "Trains on several processes or machines as one, with a built-in engine or around a loop of "
+    "your own (libtrident). Given the layers of a model and a description of a cluster, works out "
+    "for each layer the cheapest exact way to synchronise it (through parameter servers, or by "
+    "factors sent to every peer), what that costs, and why.\n\n"
+    "Costs of a plan are results of formulas, not measurements; docs/plan.md in the source tree "
+    "has them.";
 
 /* Variables of the environment, and the commands that heed them (main.c reads them). */
 struct environment_row {
@@ -148,13 +149,13 @@ void help_command(const struct command *command, struct buf *out)
 
 void help_overview(struct buf *out)
 {
-    buf_format(out, "Usage: trident COMMAND [options]\n%s\n" OVERVIEW_STATUS "\n\nCommands:\n",
-               overview_summary);
+    buf_format(out, "Usage: trident COMMAND [options]\n%s\n\nCommands:\n", overview_summary);
     for (size_t i = 0; command_at(i) != NULL; i++)
         buf_format(out, "  %-10s %s\n", command_at(i)->name, command_at(i)->summary);
     buf_text(out, "\n  trident COMMAND --help   what a command takes\n"
                   "  trident --version        which version this is\n\n"
-                  "Start with: trident plan --model vgg19 --workers 8\n");
+                  "Start with: trident train --data fashion-mnist --model lenet --workers 2\n"
+                  "            trident plan --model vgg19 --workers 8\n");
 }
 
 /* ---- man pages ---- */

@@ -27,6 +27,19 @@ struct run_settings {
     double timeout_s; /* 0: none */
 };
 
+/* For a command that starts processes of its own. What its workers print on standard output comes
+ * to line(); all else is as in trident run. */
+struct run_hooks {
+    void *ctx;
+    const char *command; /* "train": who speaks on standard error */
+    /* A line without its newline. False: it is not for the command, and is passed on to
+     * standard error. */
+    bool (*line)(void *ctx, size_t process, const char *line, size_t len);
+    void (*clear)(void *ctx); /* something else is about to be written to standard error */
+    /* A worker failed by itself; how: "rank 1 (pid 42) exited with 1: its last line". */
+    void (*failed)(void *ctx, size_t process, const struct process_end *end, const char *how);
+};
+
 /* A command line of trident run. The texts are argv's; variables is the reader's memory. */
 struct run_request {
     struct run_settings settings;
@@ -35,6 +48,7 @@ struct run_request {
     size_t variable_count;
     const char *const *program; /* its name and arguments */
     size_t program_count;
+    const struct run_hooks *hooks; /* NULL: none */
 };
 
 extern const struct option_row run_rows[];
@@ -113,6 +127,8 @@ struct run_lines {
     char last[RUN_LAST];
     size_t last_len;
     bool last_whole;
+    const struct run_hooks *hooks; /* get whole lines before the sink; NULL: nobody does */
+    size_t process;                /* for the hooks */
 };
 
 bool run_lines_init(struct run_lines *lines, const char *prefix, const struct mem *mem);

@@ -58,6 +58,9 @@ const char *run_lines_last(struct run_lines *lines)
 
 static void put_line(struct run_lines *lines, const char *line, size_t len, struct run_sink *sink)
 {
+    const struct run_hooks *hooks = lines->hooks;
+    if (hooks != NULL && hooks->line(hooks->ctx, lines->process, line, len))
+        return;
     run_sink_add(sink, lines->prefix, strlen(lines->prefix));
     run_sink_add(sink, line, len);
     run_sink_add(sink, "\n", 1);

@@ -47,7 +47,10 @@ static bool write_out(struct run_watch *watch, const struct run_sink *sink)
 static void flush(void *ctx, struct run_sink *sink)
 {
     struct run_watch *watch = ctx;
+    const struct run_hooks *hooks = watch->request->hooks;
     bool ok = sink->broken;
+    if (hooks != NULL)
+        hooks->clear(hooks->ctx);
     if (!ok && sink->fd >= 0)
         ok = write_out(watch, sink);
     else if (!ok)
@@ -71,9 +74,15 @@ void run_sink_open(struct run_watch *watch, struct run_sink *sink, FILE *file)
     sink->fd = fileno(file);
 }
 
+static const char *command_of(const struct run_watch *watch)
+{
+    return watch->request->hooks != NULL ? watch->request->hooks->command : "run";
+}
+
 __attribute__((format(printf, 2, 3))) static void say(struct run_watch *watch, const char *format,
                                                       ...)
 {
+    const char *command = command_of(watch);
     char text[RUN_TEXT + 100];
     va_list args;
     va_start(args, format);
@@ -81,7 +90,9 @@ __attribute__((format(printf, 2, 3))) static void say(struct run_watch *watch, c
     va_end(args);
     if (len < 0)
         return;
-    run_sink_add(&watch->err, "trident run: ", 13);
+    run_sink_add(&watch->err, "trident ", 8);
+    run_sink_add(&watch->err, command, strlen(command));
+    run_sink_add(&watch->err, ": ", 2);
     run_sink_add(&watch->err, text, strlen(text));
     run_sink_add(&watch->err, "\n", 1);
     flush(watch, &watch->err);
@@ -130,6 +141,7 @@ static void describe(struct run_child *child, pid_t pid, char out[RUN_TEXT])
 
 void run_report(struct run_watch *watch, struct run_child *child, pid_t pid)
 {
+    const struct run_hooks *hooks = watch->request->hooks;
     bool stops = watch->request->settings.on_failure == RUN_STOP;
     size_t others = run_left(watch, 0, watch->count);
     char how[RUN_TEXT];
@@ -138,11 +150,14 @@ void run_report(struct run_watch *watch, struct run_child *child, pid_t pid)
     if (watch->first == NULL) {
         watch->first = child;
         memcpy(watch->how, how, sizeof how);
-    } else if (stops) {
+    } else if (stops && hooks == NULL) {
         return;
     }
+    if (hooks != NULL)
+        hooks->failed(hooks->ctx, (size_t)(child - watch->children), &child->end, how);
     const char *then = stops ? "; stopping the others" : "; the others go on";
-    say(watch, "%s%s", how, others > 0 ? then : "");
+    if (hooks == NULL)
+        say(watch, "%s%s", how, others > 0 ? then : "");
     if (stops)
         run_stop(watch, RUN_WHY_FAILURE, SIGTERM);
 }

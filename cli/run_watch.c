@@ -17,9 +17,15 @@ static void drain(struct run_lines *lines, int fd, struct run_sink *sink)
     run_lines_end(lines, sink);
 }
 
+/* Standard output is the command's own where it has hooks. */
+static struct run_sink *output_of(struct run_watch *watch, const struct run_child *child)
+{
+    return child->out.hooks != NULL ? &watch->err : &watch->out;
+}
+
 static void finish(struct run_watch *watch, struct run_child *child)
 {
-    drain(&child->out, child->process.out, &watch->out);
+    drain(&child->out, child->process.out, output_of(watch, child));
     drain(&child->err, child->process.err, &watch->err);
     pid_t pid = child->process.pid;
     process_keeper_remove(&watch->keeper, pid);
@@ -67,7 +73,7 @@ static void await(struct run_watch *watch)
     run_take_signals(watch);
     for (size_t i = 0; i < watch->count; i++) {
         struct run_child *child = &watch->children[i];
-        read_output(&child->out, &child->process.out, &fds[1 + 2 * i], &watch->out);
+        read_output(&child->out, &child->process.out, &fds[1 + 2 * i], output_of(watch, child));
         read_output(&child->err, &child->process.err, &fds[2 + 2 * i], &watch->err);
     }
 }
@@ -135,6 +141,8 @@ static tri_status prepare(struct run_watch *watch, tri_error *err)
         if (!run_lines_init(&child->out, child->prefix, watch->cli->mem) ||
             !run_lines_init(&child->err, child->prefix, watch->cli->mem))
             return fail_nomem(err, "the output of a process");
+        child->out.hooks = server ? NULL : watch->request->hooks;
+        child->out.process = i;
     }
     return TRI_OK;
 }

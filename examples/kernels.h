@@ -11,8 +11,8 @@
  * So a sample's numbers are the same bits on every processor and in every batch: alone,
  * on one of four workers, or stacked with the samples of the other three.
  *
- * The weights, which no cache holds, come by once per product and 32 samples. One
- * thread. No call allocates or fails. */
+ * Written to be read; the library has faster ones for itself. One thread. No call
+ * allocates or fails. */
 #ifndef TRIDENT_EXAMPLES_KERNELS_H
 #define TRIDENT_EXAMPLES_KERNELS_H
 

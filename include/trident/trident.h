@@ -102,7 +102,8 @@ typedef struct tri_options {
                                 not used with TRI_AGGREGATE */
     const char *consistency; /* "bsp" (default), "ssp:N", "asp" */
     const char *placement;   /* which server owns what; default "hash" */
-    const char *scheme;      /* one for all layers; default: the planner chooses per layer */
+    const char *scheme;      /* one for all layers; default: the planner chooses per layer. Under
+                                "sfb" and "adam" layers without factors go by ps */
     uint32_t servers;        /* default: one on every worker's node */
     uint32_t timeout_ms;     /* longest silent wait; default 30000 */
     uint32_t checksum_every; /* compare replicas every so many clocks; default 0: never */

@@ -21,7 +21,13 @@ struct model_info {
     uint64_t seed, iterations;
 };
 
-/* Writes both files, whole or not at all: temporary file, sync, rename, the JSON first. */
+/* Whether a model could be saved there, now: to be asked before training. TRI_EINPUT for a name
+ * that does not end in ".safetensors" and for a folder that is missing or cannot be written to. */
+tri_status model_check_path(const char *path, const struct mem *mem, tri_error *err);
+
+/* Writes both files, whole or not at all: temporary file, sync, rename, the JSON first. Both name
+ * the checksum of the values, so that a pair which a crash between the two renames left is found
+ * out. Threads: the net's. */
 tri_status model_save(const char *path, struct net *net, const struct model_info *info,
                       const struct mem *mem, tri_error *err);
 
@@ -31,6 +37,7 @@ struct model {
     struct net *net;
     struct data data;
     char name[OP_NAME]; /* of the net, "textcnn" */
+    const struct mem *mem;
 };
 tri_status model_load(const char *path, uint32_t batch, const struct mem *mem, struct model **out,
                       tri_error *err);

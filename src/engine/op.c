@@ -44,6 +44,7 @@ struct op *op_new(const struct mem *mem, const struct op_kind *kind, const char 
     (void)snprintf(op->name, sizeof op->name, "%s", name);
     for (size_t i = 0; i < in_count; i++) {
         op->in[i] = in[i];
+        in[i]->users++;
         op->wants_diff = op->wants_diff || in[i]->wants_diff;
     }
     op->in_count = in_count;

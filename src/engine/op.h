@@ -38,6 +38,7 @@ static inline size_t shape3_floats(struct shape3 shape)
 }
 
 struct dnn_layout; /* of dnn.c */
+struct peaks;      /* of peaks.h */
 
 /* The values of a batch, or their gradient. */
 struct tensor {
@@ -86,6 +87,10 @@ struct op {
     struct tensor diff; /* same shape and layout as out; data NULL where nobody needs it */
     bool diff_written;  /* since the last forward: backward() of a second user adds */
     bool wants_diff;    /* a layer of parameters lies before it: backward() has work to do for it */
+    bool relu;          /* out = max(0, ...): diff counts only where out is above 0, and... */
+    uint32_t users, masking; /* ...`masking` of the operators that use it see to that themselves */
+    bool takes_peaks;        /* can do without diff if its one user leaves peaks (pool.c) instead */
+    const struct peaks *peaks;
     struct param *param; /* owned; NULL: none */
     void *own;           /* the kind's */
 };

@@ -22,8 +22,7 @@ struct train_options {
     uint32_t batch; /* of each worker */
     double lr;
     enum train_schedule schedule;
-    double gamma, every;     /* of steps */
-    double weight_decay;     /* added to the gradient, x the weights; 0: none */
+    double gamma, every;     /* of steps: the factor, and after how many epochs */
     const char *optimizer;   /* as tri_options; NULL: "sgd" */
     const char *scheme;      /* NULL: the planner's choice */
     const char *consistency; /* NULL: "bsp" */

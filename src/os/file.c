@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static tri_status read_all(int fd, const char *path, size_t max_bytes, struct buf *out,
@@ -115,23 +116,161 @@ static tri_status write_all(int fd, const char *path, const char *bytes, size_t 
     return TRI_OK;
 }
 
+enum { PATH_TEXT = 4096 };
+
+/* Where a file is written before it gets its name. */
+static tri_status beside(const char *path, char out[PATH_TEXT], tri_error *err)
+{
+    int used = snprintf(out, PATH_TEXT, "%s.%ld.tmp", path, (long)getpid());
+    if (used < 0 || used >= PATH_TEXT)
+        return fail(err, TRI_EINPUT, "the path '%.100s...' is too long", path);
+    return TRI_OK;
+}
+
+/* Writes a new file, and removes it again if it fails. */
+static tri_status write_new(const char *path, const struct file_whole *file, bool sync,
+                            tri_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_errno(err, TRI_EIO, "cannot create '%s'", path);
+    tri_status status = TRI_OK;
+    for (size_t i = 0; i < file->count && status == TRI_OK; i++)
+        status = write_all(fd, path, file->parts[i].bytes, file->parts[i].len, err);
+    if (status == TRI_OK && sync && fsync(fd) < 0)
+        status = fail_errno(err, TRI_EIO, "cannot sync '%s'", path);
+    if (close(fd) < 0 && status == TRI_OK)
+        status = fail_errno(err, TRI_EIO, "cannot write '%s'", path);
+    if (status != TRI_OK)
+        (void)unlink(path);
+    return status;
+}
+
+static tri_status rename_over(const char *from, const char *path, tri_error *err)
+{
+    if (rename(from, path) == 0)
+        return TRI_OK;
+    tri_status status = fail_errno(err, TRI_EIO, "cannot rename '%s' to '%s'", from, path);
+    (void)unlink(from);
+    return status;
+}
+
 tri_status file_write(const char *path, const void *bytes, size_t len, tri_error *err)
 {
-    char beside[4096];
-    int used = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
-    if (used < 0 || (size_t)used >= sizeof beside)
+    char new[PATH_TEXT];
+    const struct file_part part = {bytes, len};
+    const struct file_whole file = {.path = path, .parts = &part, .count = 1};
+    tri_status status = beside(path, new, err);
+    if (status == TRI_OK)
+        status = write_new(new, &file, false, err);
+    return status == TRI_OK ? rename_over(new, path, err) : status;
+}
+
+static tri_status refuse_folder(const char *path, tri_error *err)
+{
+    struct stat found;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+        fail(err, TRI_EINPUT, "'%s' is a folder", path);
+        fail_next(err, "give the path of a file");
+        return TRI_EINPUT;
+    }
+    return TRI_OK;
+}
+
+static tri_status folder_of(const char *path, char out[PATH_TEXT], tri_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash != NULL ? (size_t)(slash - path) : 0;
+    if (len >= PATH_TEXT)
         return fail(err, TRI_EINPUT, "the path '%.100s...' is too long", path);
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_errno(err, TRI_EIO, "cannot create '%s'", beside);
-    tri_status status = write_all(fd, beside, bytes, len, err);
-    if (close(fd) < 0 && status == TRI_OK)
-        status = fail_errno(err, TRI_EIO, "cannot write '%s'", beside);
-    if (status == TRI_OK && rename(beside, path) < 0)
-        status = fail_errno(err, TRI_EIO, "cannot rename '%s' to '%s'", beside, path);
+    (void)snprintf(out, PATH_TEXT, "%.*s", (int)len, path);
+    if (len == 0)
+        (void)snprintf(out, PATH_TEXT, slash != NULL ? "/" : ".");
+    return TRI_OK;
+}
+
+/* A rename is safe only when its folder is on the disk, too. Not all file systems can. */
+static tri_status sync_folder_of(const char *path, tri_error *err)
+{
+    char folder[PATH_TEXT];
+    tri_status status = folder_of(path, folder, err);
     if (status != TRI_OK)
-        (void)unlink(beside);
+        return status;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EACCES ? TRI_OK
+                               : fail_errno(err, TRI_EIO, "cannot open the folder '%s'", folder);
+    if (fsync(fd) < 0 && errno != EINVAL && errno != EROFS)
+        status = fail_errno(err, TRI_EIO, "cannot sync the folder '%s'", folder);
+    close(fd);
     return status;
+}
+
+/* Removes the new ones of files[from .. to). */
+static void remove_new(const struct file_whole *files, size_t from, size_t to)
+{
+    char new[PATH_TEXT];
+    for (size_t i = from; i < to; i++)
+        if (beside(files[i].path, new, NULL) == TRI_OK)
+            (void)unlink(new);
+}
+
+static tri_status write_beside(const struct file_whole *files, size_t count, tri_error *err)
+{
+    char new[PATH_TEXT];
+    for (size_t i = 0; i < count; i++) {
+        tri_status status = refuse_folder(files[i].path, err);
+        if (status == TRI_OK)
+            status = beside(files[i].path, new, err);
+        if (status == TRI_OK)
+            status = write_new(new, &files[i], true, err);
+        if (status != TRI_OK) {
+            remove_new(files, 0, i);
+            return status;
+        }
+    }
+    return TRI_OK;
+}
+
+tri_status file_write_together(const struct file_whole *files, size_t count, tri_error *err)
+{
+    char new[PATH_TEXT];
+    tri_status status = write_beside(files, count, err);
+    for (size_t i = 0; i < count && status == TRI_OK; i++) {
+        status = beside(files[i].path, new, err);
+        if (status == TRI_OK)
+            status = rename_over(new, files[i].path, err);
+        if (status != TRI_OK)
+            remove_new(files, i, count);
+    }
+    for (size_t i = 0; i < count && status == TRI_OK; i++)
+        status = sync_folder_of(files[i].path, err);
+    return status;
+}
+
+tri_status file_check_new(const char *path, tri_error *err)
+{
+    char new[PATH_TEXT], folder[PATH_TEXT];
+    tri_status status = refuse_folder(path, err);
+    if (status == TRI_OK)
+        status = beside(path, new, err);
+    if (status == TRI_OK)
+        status = folder_of(path, folder, err);
+    if (status != TRI_OK)
+        return status;
+    int fd = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        bool missing = errno == ENOENT;
+        fail_errno(err, TRI_EINPUT, "cannot write '%s'", path);
+        fail_next(err,
+                  missing ? "make the folder '%s', or give another path"
+                          : "give a path in a folder that can be written to, not in '%s'",
+                  folder);
+        return TRI_EINPUT;
+    }
+    close(fd);
+    (void)unlink(new);
+    return TRI_OK;
 }
 
 tri_status file_program_folder(struct buf *out, tri_error *err)

@@ -239,6 +239,24 @@ static uint32_t runnable(uint32_t allowed, const struct core_rules *rules)
     return bits;
 }
 
+/* A scheme of factors is for layers that have some; the others go by ps. */
+static tri_status spare_dense(struct agreement *agreement, tri_error *err)
+{
+    const tri_scheme_ops *forced = agreement->book.forced;
+    size_t ps;
+    if (forced == NULL || forced->form != TRI_FORM_FACTORS)
+        return TRI_OK;
+    agreement->forced_for =
+        mem_array(agreement->mem, agreement->count, sizeof *agreement->forced_for);
+    if (agreement->forced_for == NULL)
+        return fail_nomem(err, "a plan");
+    for (uint32_t i = 0; i < agreement->count; i++)
+        if (agreement->profile.layers[i].kind != TRI_FC)
+            agreement->forced_for[i] = scheme_find("ps", &ps);
+    agreement->book.forced_for = agreement->forced_for;
+    return TRI_OK;
+}
+
 static tri_status fill_book(struct agreement *agreement, tri_error *err)
 {
     struct agree_options *options = &agreement->options;
@@ -269,7 +287,7 @@ static tri_status fill_book(struct agreement *agreement, tri_error *err)
                           .reproducible = options->reproducible,
                           .grid_rows = options->grid_rows,
                           .grid_cols = options->grid_cols};
-    return TRI_OK;
+    return spare_dense(agreement, err);
 }
 
 static tri_status settle(struct agreement *agreement, tri_error *err)
@@ -339,6 +357,7 @@ void agree_free(struct agreement *agreement)
     buf_fini(&agreement->hello);
     mem_free(agreement->mem, agreement->profile.layers);
     mem_free(agreement->mem, agreement->layers);
+    mem_free(agreement->mem, (void *)agreement->forced_for);
     mem_free(agreement->mem, agreement->texts);
     mem_free(agreement->mem, (void *)(uintptr_t)agreement->options.home);
     mem_free(agreement->mem, agreement);

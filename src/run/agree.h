@@ -53,6 +53,7 @@ struct agreement {
     uint32_t count;
     struct profile profile; /* not for profile_free() */
     struct book book;
+    const tri_scheme_ops **forced_for; /* of the book */
     struct plan *plan;
     struct layout *layout; /* layer i of it is layers[i] */
     struct core_rules rules;

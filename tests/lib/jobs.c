@@ -100,7 +100,7 @@ void job_draw(struct job *job, uint64_t seed, const struct job_wish *wish)
     memset(job, 0, sizeof *job);
     rng_init(&rng, seed);
     draw_book(job, &rng, wish);
-    job->net = (struct net){.seed = seed,
+    job->net = (struct toy){.seed = seed,
                             .lr = 0.05f,
                             .vary_batch = rng_below(&rng, 2) == 0,
                             .leave_out = rng_below(&rng, 3) == 0 && !wish->plain,
@@ -118,7 +118,7 @@ void job_draw(struct job *job, uint64_t seed, const struct job_wish *wish)
         (void)optim_read(optimizers[wish->plain ? 0 : rng_below(&rng, 5)], &job->options.optim,
                          NULL);
     }
-    job->options.app = net_app(&job->net);
+    job->options.app = toy_app(&job->net);
 }
 
 void job_free(struct job *job)

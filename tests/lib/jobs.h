@@ -3,7 +3,7 @@
 #define TRIDENT_TESTS_LIB_JOBS_H
 
 #include "base/rng.h"
-#include "lib/net.h"
+#include "lib/toy.h"
 #include "plan/plan.h"
 #include "sim/cluster.h"
 
@@ -13,7 +13,7 @@ struct job {
     const tri_scheme_ops *wanted[NET_MAX_LAYERS];
     struct plan *plan;
     struct layout *layout;
-    struct net net;
+    struct toy net;
     struct sim_options options;
     bool all_factors; /* every layer travels as factors: bits can be compared */
 };

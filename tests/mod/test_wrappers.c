@@ -276,7 +276,7 @@ static void describe(struct nodes *job, uint32_t servers, uint32_t colocated)
     job->clocks = CLOCKS;
     job->timeout_ms = 20000;
     job->heartbeat_ms = 4000;
-    job->net = (struct net){.seed = 17, .lr = 0.05f};
+    job->net = (struct toy){.seed = 17, .lr = 0.05f};
     nodes_plan(job);
 }
 

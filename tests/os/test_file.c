@@ -383,6 +383,112 @@ TEST(a_path_that_is_too_long_is_told)
     assert_memory_equal(err.text, "the path 'pppp", 14);
 }
 
+/* ---- several files together ---- */
+
+struct pair {
+    char paths[2][400];
+    struct file_part parts[3];
+    struct file_whole files[2];
+};
+
+/* "first" in two parts, "second" in one. */
+static void make_pair(void **state, struct pair *pair, const char *first, const char *second)
+{
+    (void)snprintf(pair->paths[0], sizeof pair->paths[0], "%s", at(state, first));
+    (void)snprintf(pair->paths[1], sizeof pair->paths[1], "%s", at(state, second));
+    pair->parts[0] = (struct file_part){"one ", 4};
+    pair->parts[1] = (struct file_part){"two", 3};
+    pair->parts[2] = (struct file_part){"three", 5};
+    pair->files[0] = (struct file_whole){pair->paths[0], pair->parts, 2};
+    pair->files[1] = (struct file_whole){pair->paths[1], pair->parts + 2, 1};
+}
+
+TEST(files_written_together_are_there_whole)
+{
+    struct pair pair;
+    tri_error err = {0};
+    make_pair(state, &pair, "a", "b");
+    put(state, "b", "old and longer", 14);
+    assert_int_equal(file_write_together(pair.files, 2, &err), TRI_OK);
+    holds(state, "a", "one two");
+    holds(state, "b", "three");
+    assert_int_equal(each_entry(state, NULL), 2);
+    assert_int_equal(err.status, TRI_OK);
+}
+
+TEST(a_path_without_a_folder_is_in_the_one_we_are_in)
+{
+    char before[4096];
+    const struct file_part part = {"x", 1};
+    const struct file_whole file = {"bare", &part, 1};
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(((struct folder *)*state)->path), 0);
+    tri_status checked = file_check_new("bare", NULL);
+    tri_status status = file_write_together(&file, 1, NULL);
+    assert_int_equal(chdir(before), 0);
+    assert_int_equal(checked, TRI_OK);
+    assert_int_equal(status, TRI_OK);
+    holds(state, "bare", "x");
+}
+
+TEST(files_written_together_are_written_all_or_none)
+{
+    struct pair pair;
+    tri_error err = {0};
+    put(state, "a", "old", 3);
+    assert_int_equal(mkdir(at(state, "folder"), 0700), 0);
+    make_pair(state, &pair, "a", "folder");
+    assert_int_equal(file_write_together(pair.files, 2, &err), TRI_EINPUT);
+    assert_non_null(strstr(err.text, "/folder' is a folder"));
+    make_pair(state, &pair, "a", "missing/b");
+    assert_int_equal(file_write_together(pair.files, 2, &err), TRI_EIO);
+    assert_string_equal(err.why, "No such file or directory");
+    holds(state, "a", "old");
+    assert_int_equal(each_entry(state, NULL), 2);
+}
+
+TEST(a_disk_that_is_full_keeps_all_old_files)
+{
+    static const char bytes[1000];
+    struct pair pair;
+    tri_error err = {0};
+    struct rlimit before, small;
+    put(state, "a", "old", 3);
+    make_pair(state, &pair, "a", "b");
+    pair.parts[2] = (struct file_part){bytes, sizeof bytes};
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 100;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    tri_status status = file_write_together(pair.files, 2, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(status, TRI_EIO);
+    assert_string_equal(err.why, "File too large");
+    holds(state, "a", "old");
+    assert_int_equal(each_entry(state, NULL), 1);
+}
+
+TEST(a_place_for_a_file_is_tried_without_a_trace)
+{
+    tri_error err = {0};
+    put(state, "there", "old", 3);
+    assert_int_equal(file_check_new(at(state, "there"), &err), TRI_OK);
+    assert_int_equal(file_check_new(at(state, "new"), &err), TRI_OK);
+    holds(state, "there", "old");
+    assert_int_equal(each_entry(state, NULL), 1);
+    assert_int_equal(file_check_new(at(state, "none/new"), &err), TRI_EINPUT);
+    assert_string_equal(err.why, "No such file or directory");
+    assert_memory_equal(err.next, "make the folder '", 17);
+    assert_int_equal(file_check_new(at(state, "there/new"), &err), TRI_EINPUT);
+    assert_string_equal(err.why, "Not a directory");
+    assert_int_equal(file_check_new(((struct folder *)*state)->path, &err), TRI_EINPUT);
+    assert_non_null(strstr(err.text, "is a folder"));
+    assert_int_equal(file_check_new("/proc/new", &err), TRI_EINPUT);
+    assert_int_equal(each_entry(state, NULL), 1);
+}
+
 /* ---- the program's folder ---- */
 
 TEST(the_program_lies_in_its_folder)
@@ -443,6 +549,11 @@ int main(void)
         IN_FOLDER(a_write_over_a_folder_leaves_nothing_behind),
         IN_FOLDER(a_disk_that_is_full_keeps_the_old_file_and_nothing_else),
         IN_FOLDER(a_path_that_is_too_long_is_told),
+        IN_FOLDER(files_written_together_are_there_whole),
+        IN_FOLDER(a_path_without_a_folder_is_in_the_one_we_are_in),
+        IN_FOLDER(files_written_together_are_written_all_or_none),
+        IN_FOLDER(a_disk_that_is_full_keeps_all_old_files),
+        IN_FOLDER(a_place_for_a_file_is_tried_without_a_trace),
         cmocka_unit_test(the_program_lies_in_its_folder),
         cmocka_unit_test(the_program_folder_is_appended_or_refused),
     };

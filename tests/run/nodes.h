@@ -1,4 +1,4 @@
-/* Nodes of a job as threads of one process: hosts that train the small net of lib/net.h over a real
+/* Nodes of a job as threads of one process: hosts that train the small net of lib/toy.h over a real
  * transport. Asserts are for the thread of the test; those of nodes keep what went wrong. */
 #ifndef TRIDENT_TESTS_RUN_NODES_H
 #define TRIDENT_TESTS_RUN_NODES_H
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lib/net.h"
+#include "lib/toy.h"
 #include "run/host.h"
 
 #include "lib/test.h" /* after error.h: cmocka has a macro named fail */
@@ -49,7 +49,7 @@ struct nodes {
     bool two_threads;  /* updates and syncs of odd layers come from another thread */
     const char *trace; /* of every node, see host_options; NULL: none */
     struct agreement *plan;
-    struct net net;
+    struct toy net;
     struct nodes_one nodes[NODES_MOST];
     uint32_t node_count;
     /* What a node does other than the rest; NULL: nothing. Called as iteration `clock` begins;
@@ -103,7 +103,7 @@ static inline float *nodes_floats(size_t count)
 /* Each in memory of its own, so that a byte too much is seen. */
 static inline void nodes_take_memory(struct nodes_one *one)
 {
-    struct sim_app app = net_app(&one->job->net);
+    struct sim_app app = toy_app(&one->job->net);
     for (uint32_t l = 0; l < one->job->count; l++) {
         const struct agree_layer *layer = &one->job->layers[l];
         size_t matrix = (size_t)layer->rows * layer->cols;
@@ -177,7 +177,7 @@ static inline tri_status nodes_start(struct nodes_one *one)
 
 static inline tri_status nodes_sync(struct nodes_one *one, uint32_t layer)
 {
-    struct sim_app app = net_app(&one->job->net);
+    struct sim_app app = toy_app(&one->job->net);
     tri_status status = host_sync(one->host, layer, &one->err);
     if (status == TRI_OK && one->job->options.aggregate && one->clock > 0)
         app.mean(app.ctx, one->number, one->clock - 1, layer, one->own[layer].result,
@@ -187,7 +187,7 @@ static inline tri_status nodes_sync(struct nodes_one *one, uint32_t layer)
 
 static inline tri_status nodes_update(struct nodes_one *one, uint32_t l)
 {
-    struct sim_app app = net_app(&one->job->net);
+    struct sim_app app = toy_app(&one->job->net);
     struct sim_update update =
         app.update(app.ctx, one->number, one->clock, l, one->gradient[l], one->u[l], one->v[l]);
     struct update given = {.count = update.count,
@@ -246,7 +246,7 @@ static inline tri_status nodes_in_halves(struct nodes_one *one, bool syncs)
 /* Gradients of all inputs are known before the first update, so that no order is left. */
 static inline tri_status nodes_iterate_in_halves(struct nodes_one *one)
 {
-    struct sim_app app = net_app(&one->job->net);
+    struct sim_app app = toy_app(&one->job->net);
     tri_status status = nodes_in_halves(one, true);
     if (status != TRI_OK)
         return status;
@@ -261,7 +261,7 @@ static inline tri_status nodes_iterate_in_halves(struct nodes_one *one)
 
 static inline tri_status nodes_iterate(struct nodes_one *one)
 {
-    struct sim_app app = net_app(&one->job->net);
+    struct sim_app app = toy_app(&one->job->net);
     tri_status status = TRI_OK;
     for (uint32_t l = 0; l < one->job->count && status == TRI_OK; l++) {
         status = nodes_sync(one, l);

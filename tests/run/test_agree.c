@@ -308,6 +308,20 @@ TEST(layers_that_cannot_be_are_refused_by_name)
     refuse(layers, 0, &options, "a job has 1 to 1048576 layers, this one 0");
 }
 
+TEST(a_scheme_of_factors_leaves_layers_without_them_to_ps)
+{
+    (void)state;
+    struct agree_options options = options_of(4);
+    options.scheme = "sfb";
+    struct agreement *agreement = NULL;
+    tri_error err = {0};
+    assert_int_equal(agree_make(small, SMALL, &options, &mem_libc, &agreement, &err), TRI_OK);
+    for (uint32_t i = 0; i < SMALL; i++)
+        assert_string_equal(agree_scheme(agreement, i),
+                            small[i].kind == TRI_FC && small[i].max_factor_rows > 0 ? "sfb" : "ps");
+    agree_free(agreement);
+}
+
 TEST(options_that_cannot_be_are_refused_by_name)
 {
     (void)state;
@@ -323,7 +337,6 @@ TEST(options_that_cannot_be_are_refused_by_name)
     REFUSE(options.optimizer = "sgt", "there is no optimizer 'sgt'");
     REFUSE(options.placement = "left", "there is no placement 'left'");
     REFUSE(options.scheme = "pst", "there is no scheme 'pst'");
-    REFUSE(options.scheme = "sfb", "scheme 'sfb' cannot carry layer 'conv1' (CONV)");
     REFUSE((options.schemes = book_scheme("sfb"), options.consistency = "asp"),
            "none of the allowed schemes can run a job with consistency 'asp'");
     REFUSE(options.schemes = book_scheme("ring"),
@@ -477,6 +490,7 @@ int main(void)
         cmocka_unit_test(the_first_layer_that_differs_is_named),
         cmocka_unit_test(the_first_option_that_differs_is_named),
         cmocka_unit_test(layers_that_cannot_be_are_refused_by_name),
+        cmocka_unit_test(a_scheme_of_factors_leaves_layers_without_them_to_ps),
         cmocka_unit_test(options_that_cannot_be_are_refused_by_name),
         cmocka_unit_test(books_of_another_kind_are_refused),
         cmocka_unit_test(random_damage_is_refused_or_makes_another_sound_agreement),

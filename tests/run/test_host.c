@@ -75,7 +75,7 @@ static void draw(struct nodes *job, uint64_t seed)
     draw_layers(job, &rng, job->options.scheme != NULL);
     draw_cluster(job, &rng);
     draw_rules(job, &rng);
-    job->net = (struct net){.seed = seed,
+    job->net = (struct toy){.seed = seed,
                             .lr = 0.05f,
                             .vary_batch = rng_below(&rng, 2) == 0,
                             .leave_out = rng_below(&rng, 3) == 0,
@@ -131,9 +131,9 @@ static bool is_exact(const struct nodes *job)
 
 static void check_alone(struct nodes *job, uint64_t seed)
 {
-    static struct net_reference alone;
+    static struct toy_reference alone;
     bool exact = is_exact(job);
-    net_train_alone(&job->net, &alone, &job->plan->optim, job->clocks, exact);
+    toy_train_alone(&job->net, &alone, &job->plan->optim, job->clocks, exact);
     double largest = 0, difference = 0;
     for (uint32_t l = 0; l < job->count; l++) {
         struct sim_values params = nodes_params(&job->nodes[0], l);
@@ -203,7 +203,7 @@ static void plain(struct nodes *job, uint64_t seed, uint32_t workers, const char
                                           .rule = PLAN_TIME,
                                           .scheme = scheme};
     job->clocks = 6;
-    job->net = (struct net){.seed = seed, .lr = 0.05f};
+    job->net = (struct toy){.seed = seed, .lr = 0.05f};
 }
 
 static double loss_of(struct nodes *job, uint32_t rank)
@@ -211,20 +211,20 @@ static double loss_of(struct nodes *job, uint32_t rank)
     struct sim_values params[NET_MAX_LAYERS];
     for (uint32_t l = 0; l < job->count; l++)
         params[l] = nodes_params(&job->nodes[rank], l);
-    return net_loss(&job->net, params);
+    return toy_loss(&job->net, params);
 }
 
 static double loss_before(struct nodes *job)
 {
     static float values[NET_MAX_LAYERS][NODES_FLOATS];
     struct sim_values params[NET_MAX_LAYERS];
-    struct sim_app app = net_app(&job->net);
+    struct sim_app app = toy_app(&job->net);
     for (uint32_t l = 0; l < job->count; l++) {
         size_t matrix = (size_t)job->layers[l].rows * job->layers[l].cols;
         params[l] = (struct sim_values){values[l], job->layers[l].bias ? values[l] + matrix : NULL};
         app.init(app.ctx, 0, l, params[l]);
     }
-    return net_loss(&job->net, params);
+    return toy_loss(&job->net, params);
 }
 
 TEST(stale_jobs_end_and_learn)
@@ -424,7 +424,7 @@ static bool give_wrong(struct nodes_one *one, uint64_t clock)
     for (uint32_t l = 0; l < one->job->count; l++)
         if (nodes_sync(one, l) != TRI_OK)
             return false;
-    struct sim_app app = net_app(&one->job->net);
+    struct sim_app app = toy_app(&one->job->net);
     for (uint32_t l = 0; l < one->job->count; l++)
         app.forward(app.ctx, 0, clock, l, nodes_params(one, l));
     for (uint32_t l = one->job->count; l-- > 0;)

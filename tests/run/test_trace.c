@@ -69,7 +69,7 @@ static void describe(uint32_t servers, uint32_t colocated)
                                          .reproducible = true};
     job.clocks = CLOCKS;
     job.heartbeat_ms = 2000;
-    job.net = (struct net){.seed = 11, .lr = 0.05f, .leave_out = true, .busy = true};
+    job.net = (struct toy){.seed = 11, .lr = 0.05f, .leave_out = true, .busy = true};
     job.trace = files.path;
 }
 

@@ -9,8 +9,8 @@
 #include "core/ops.h"
 #include "lib/books.h"
 #include "lib/jobs.h"
-#include "lib/net.h"
 #include "lib/test.h"
+#include "lib/toy.h"
 
 static const struct job_wish any = {0};
 
@@ -27,11 +27,11 @@ static void check_replicas(const struct job *job, const struct sim_cluster *clus
 
 static void check_alone(struct job *job, const struct sim_cluster *cluster, uint64_t seed)
 {
-    static struct net_reference alone;
+    static struct toy_reference alone;
     /* Where workers step with a mean from a server, plain sgd rounds twice, not once. */
     bool twice = job->options.rules.replicated && ops_is_sgd(&job->options.optim);
     bool exact = job->all_factors && !job->options.rules.aggregate && !twice;
-    net_train_alone(&job->net, &alone, &job->options.optim, job->options.clocks, exact);
+    toy_train_alone(&job->net, &alone, &job->options.optim, job->options.clocks, exact);
     double largest = 0, difference = 0;
     for (uint32_t l = 0; l < job->layout->layer_count; l++) {
         struct sim_values params = sim_params(cluster, 0, l);
@@ -55,7 +55,7 @@ static void check_counted(const struct job *job, const struct sim_cluster *clust
     for (uint32_t r = 0; r < job->layout->workers; r++)
         for (uint32_t u = 0; u < job->layout->unit_count; u++)
             for (uint32_t of = 0; of < job->layout->workers; of++)
-                if (sim_counted(cluster, r, u, of) != net_has_update(&job->net, of,
+                if (sim_counted(cluster, r, u, of) != toy_has_update(&job->net, of,
                                                                      job->options.clocks - 1,
                                                                      job->layout->units[u].layer))
                     fail_msg("seed %llu: worker %u is wrong about rank %u in unit %u",
@@ -156,8 +156,8 @@ static struct sim_cluster *count_job(struct job *job, const char *scheme, unsign
     job->plan = book_plan(&job->book);
     if (layout_make(job->plan, &mem_libc, &job->layout, &err) != TRI_OK)
         fail_msg("%s", err.text);
-    job->net = (struct net){.layout = job->layout, .seed = 5, .lr = 0.01f};
-    job->options = (struct sim_options){.seed = 9, .clocks = 3, .app = net_app(&job->net)};
+    job->net = (struct toy){.layout = job->layout, .seed = 5, .lr = 0.01f};
+    job->options = (struct sim_options){.seed = 9, .clocks = 3, .app = toy_app(&job->net)};
     job->options.rules.reproducible = true;
     (void)optim_read("sgd", &job->options.optim, NULL);
     return job_run(job, 9);
@@ -286,8 +286,8 @@ TEST(memory_that_is_refused_is_told_and_nothing_leaks)
 static struct sim_update other_rate(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
                                     struct sim_values dense, float *u, float *v)
 {
-    struct net *net = ctx;
-    struct sim_update update = net_app(net).update(ctx, rank, clock, layer, dense, u, v);
+    struct toy *net = ctx;
+    struct sim_update update = toy_app(net).update(ctx, rank, clock, layer, dense, u, v);
     if (rank == 1)
         update.lr = nextafterf(update.lr, 1);
     return update;

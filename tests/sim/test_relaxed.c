@@ -135,7 +135,7 @@ static double loss_of(struct job *job, const struct sim_cluster *cluster)
     struct sim_values params[NET_MAX_LAYERS];
     for (uint32_t i = 0; i < job->layout->layer_count; i++)
         params[i] = sim_params(cluster, 0, i);
-    return net_loss(&job->net, params);
+    return toy_loss(&job->net, params);
 }
 
 /* ---- stragglers ---- */

@@ -1,13 +1,13 @@
 /* A small net for numeric tests: a chain of layers with smooth activations, trained on
  * made-up data, distributed over a simulated cluster or alone on the union of all batches. */
-#ifndef TRIDENT_TESTS_LIB_NET_H
-#define TRIDENT_TESTS_LIB_NET_H
+#ifndef TRIDENT_TESTS_LIB_TOY_H
+#define TRIDENT_TESTS_LIB_TOY_H
 
 #include "sim/cluster.h"
 
 enum { NET_MAX_LAYERS = 6, NET_MAX_RANKS = 8, NET_MAX_WIDTH = 24, NET_MAX_BATCH = 6 };
 
-struct net {
+struct toy {
     const struct layout *layout;
     uint64_t seed; /* of data, initial values, and what is left out */
     float lr;
@@ -20,16 +20,16 @@ struct net {
     float d[NET_MAX_RANKS][NET_MAX_LAYERS + 1][NET_MAX_BATCH * NET_MAX_WIDTH];
 };
 
-struct sim_app net_app(struct net *net);
+struct sim_app toy_app(struct toy *net);
 
 /* Does this rank give an update of this layer in this clock? */
-bool net_has_update(const struct net *net, uint32_t rank, uint64_t clock, uint32_t layer);
+bool toy_has_update(const struct toy *net, uint32_t rank, uint64_t clock, uint32_t layer);
 
 /* Mean squared error on samples that no rank trains on. */
-double net_loss(struct net *net, const struct sim_values params[]);
+double toy_loss(struct toy *net, const struct sim_values params[]);
 
 /* The same training in one process, rank by rank, on parameters of its own. */
-struct net_reference {
+struct toy_reference {
     float params[NET_MAX_LAYERS][NET_MAX_WIDTH * (NET_MAX_WIDTH + 1)];
     float state[NET_MAX_LAYERS][2 * NET_MAX_WIDTH * (NET_MAX_WIDTH + 1)];
     uint64_t steps[NET_MAX_LAYERS];
@@ -37,7 +37,7 @@ struct net_reference {
 
 /* Trains for so many clocks. Where all layers travel as factors it multiplies the stacked
  * batch with the product kernel, so that bits can be compared; else it sums in doubles. */
-void net_train_alone(struct net *net, struct net_reference *alone, const struct optim *optim,
+void toy_train_alone(struct toy *net, struct toy_reference *alone, const struct optim *optim,
                      uint64_t clocks, bool by_kernel);
 
 #endif

@@ -1,5 +1,5 @@
 /* The small net. */
-#include "lib/net.h"
+#include "lib/toy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,19 +10,19 @@
 #include "lib/test.h"
 
 /* A number in [0, n) that depends on what it is for. */
-static uint64_t chance(const struct net *net, uint64_t a, uint64_t b, uint64_t c, uint64_t n)
+static uint64_t chance(const struct toy *net, uint64_t a, uint64_t b, uint64_t c, uint64_t n)
 {
     struct rng rng;
     rng_init(&rng, net->seed * 1000003 + a * 10007 + b * 101 + c);
     return rng_below(&rng, n);
 }
 
-static uint32_t batch_of(const struct net *net, uint32_t rank, uint64_t clock)
+static uint32_t batch_of(const struct toy *net, uint32_t rank, uint64_t clock)
 {
     return net->vary_batch ? 1 + (uint32_t)chance(net, rank, clock, 50, NET_MAX_BATCH - 1) : 4;
 }
 
-bool net_has_update(const struct net *net, uint32_t rank, uint64_t clock, uint32_t layer)
+bool toy_has_update(const struct toy *net, uint32_t rank, uint64_t clock, uint32_t layer)
 {
     /* Once in a while nobody has one. */
     if (net->leave_out && chance(net, clock, layer, 51, 7) == 0)
@@ -39,7 +39,7 @@ static float unit(struct rng *rng)
 
 static void init(void *ctx, uint32_t rank, uint32_t layer, struct sim_values params)
 {
-    const struct net *net = ctx;
+    const struct toy *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
     struct rng rng;
     /* Only rank 0's values count; the others must be overwritten by them. */
@@ -51,7 +51,7 @@ static void init(void *ctx, uint32_t rank, uint32_t layer, struct sim_values par
         params.bias[i] = scale * unit(&rng);
 }
 
-static void make_input(struct net *net, uint32_t rank, uint64_t clock)
+static void make_input(struct toy *net, uint32_t rank, uint64_t clock)
 {
     struct rng rng;
     rng_init(&rng, net->seed + 31 * clock + 7919 * (uint64_t)rank);
@@ -61,7 +61,7 @@ static void make_input(struct net *net, uint32_t rank, uint64_t clock)
 }
 
 /* The last layer is linear and wants the tanh of the sum of the inputs in every output. */
-static void last_gradient(struct net *net, uint32_t rank, uint64_t clock, uint32_t layer)
+static void last_gradient(struct toy *net, uint32_t rank, uint64_t clock, uint32_t layer)
 {
     uint32_t width = net->layout->layers[layer].rows, in = net->layout->layers[0].cols;
     for (uint32_t s = 0; s < batch_of(net, rank, clock); s++) {
@@ -77,7 +77,7 @@ static void last_gradient(struct net *net, uint32_t rank, uint64_t clock, uint32
 static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
                     struct sim_values params)
 {
-    struct net *net = ctx;
+    struct toy *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
     bool last = layer + 1 == net->layout->layer_count;
     if (layer == 0)
@@ -97,7 +97,7 @@ static void forward(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
 static void input_gradient(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
                            struct sim_values params)
 {
-    struct net *net = ctx;
+    struct toy *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
     if (layer == 0)
         return;
@@ -111,7 +111,7 @@ static void input_gradient(void *ctx, uint32_t rank, uint64_t clock, uint32_t la
         }
 }
 
-static void dense_gradient(const struct net *net, uint32_t rank, uint32_t batch, uint32_t layer,
+static void dense_gradient(const struct toy *net, uint32_t rank, uint32_t batch, uint32_t layer,
                            struct sim_values dense)
 {
     const struct layout_layer *shape = &net->layout->layers[layer];
@@ -132,10 +132,10 @@ static void dense_gradient(const struct net *net, uint32_t rank, uint32_t batch,
 static struct sim_update update(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer,
                                 struct sim_values dense, float *u, float *v)
 {
-    struct net *net = ctx;
+    struct toy *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
     uint32_t batch = batch_of(net, rank, clock);
-    struct sim_update result = {.given = net_has_update(net, rank, clock, layer),
+    struct sim_update result = {.given = toy_has_update(net, rank, clock, layer),
                                 .busy = net->busy && chance(net, rank, clock, layer, 2) == 0,
                                 .count = batch,
                                 .lr = net->lr,
@@ -155,7 +155,7 @@ static void mean(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, const
                  struct sim_values params)
 {
     (void)rank, (void)clock;
-    const struct net *net = ctx;
+    const struct toy *net = ctx;
     const struct layout_layer *shape = &net->layout->layers[layer];
     size_t matrix = (size_t)shape->rows * shape->cols;
     for (size_t i = 0; i < matrix; i++)
@@ -164,7 +164,7 @@ static void mean(void *ctx, uint32_t rank, uint64_t clock, uint32_t layer, const
         params.bias[i] -= net->lr * values[matrix + i];
 }
 
-struct sim_app net_app(struct net *net)
+struct sim_app toy_app(struct toy *net)
 {
     return (struct sim_app){.ctx = net,
                             .init = init,
@@ -174,7 +174,7 @@ struct sim_app net_app(struct net *net)
                             .mean = mean};
 }
 
-double net_loss(struct net *net, const struct sim_values params[])
+double toy_loss(struct toy *net, const struct sim_values params[])
 {
     uint32_t last = net->layout->layer_count - 1, width = net->layout->layers[last].rows;
     double sum = 0;
@@ -197,7 +197,7 @@ static struct sim_values in_one(const struct layout_layer *shape, float *values)
 }
 
 /* The mean over the union of all batches that have an update, in doubles. */
-static uint64_t union_mean(const struct net *net, uint64_t clock, uint32_t layer, float *out)
+static uint64_t union_mean(const struct toy *net, uint64_t clock, uint32_t layer, float *out)
 {
     const struct layout_layer *shape = &net->layout->layers[layer];
     uint64_t count = 0;
@@ -205,7 +205,7 @@ static uint64_t union_mean(const struct net *net, uint64_t clock, uint32_t layer
     static _Thread_local float dense[NET_MAX_WIDTH * (NET_MAX_WIDTH + 1)];
     memset(sum, 0, sizeof sum);
     for (uint32_t r = 0; r < net->layout->workers; r++) {
-        if (!net_has_update(net, r, clock, layer))
+        if (!toy_has_update(net, r, clock, layer))
             continue;
         count += batch_of(net, r, clock);
         dense_gradient(net, r, batch_of(net, r, clock), layer, in_one(shape, dense));
@@ -218,13 +218,13 @@ static uint64_t union_mean(const struct net *net, uint64_t clock, uint32_t layer
 }
 
 /* All samples stacked in rank order: one block, as one process would have it. */
-static uint64_t stack(const struct net *net, uint64_t clock, uint32_t layer, float *u, float *v)
+static uint64_t stack(const struct toy *net, uint64_t clock, uint32_t layer, float *u, float *v)
 {
     const struct layout_layer *shape = &net->layout->layers[layer];
     uint64_t count = 0;
     for (uint32_t r = 0; r < net->layout->workers; r++) {
         uint32_t batch = batch_of(net, r, clock);
-        if (!net_has_update(net, r, clock, layer))
+        if (!toy_has_update(net, r, clock, layer))
             continue;
         memcpy(u + count * shape->rows, net->d[r][layer + 1],
                (size_t)batch * shape->rows * sizeof *u);
@@ -234,7 +234,7 @@ static uint64_t stack(const struct net *net, uint64_t clock, uint32_t layer, flo
     return count;
 }
 
-static void step_by_kernel(struct net *net, struct net_reference *alone, const struct optim *optim,
+static void step_by_kernel(struct toy *net, struct toy_reference *alone, const struct optim *optim,
                            uint64_t clock, uint32_t layer)
 {
     static _Thread_local float u[NET_MAX_RANKS * NET_MAX_BATCH * NET_MAX_WIDTH];
@@ -258,7 +258,7 @@ static void step_by_kernel(struct net *net, struct net_reference *alone, const s
     free(scratch);
 }
 
-static void step_by_sum(struct net *net, struct net_reference *alone, const struct optim *optim,
+static void step_by_sum(struct toy *net, struct toy_reference *alone, const struct optim *optim,
                         uint64_t clock, uint32_t layer)
 {
     static _Thread_local float values[NET_MAX_WIDTH * (NET_MAX_WIDTH + 1)];
@@ -269,7 +269,7 @@ static void step_by_sum(struct net *net, struct net_reference *alone, const stru
     alone->steps[layer]++;
 }
 
-void net_train_alone(struct net *net, struct net_reference *alone, const struct optim *optim,
+void toy_train_alone(struct toy *net, struct toy_reference *alone, const struct optim *optim,
                      uint64_t clocks, bool by_kernel)
 {
     uint32_t layers = net->layout->layer_count;

@@ -1,0 +1,146 @@
+/* trident train: trains a model with the engine, in this process or in several. */
+#include "cli/train.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "engine/model.h"
+#include "run/settings.h"
+
+extern const struct command command_train;
+
+/* ---- where it runs ---- */
+
+/* Variables by which a launcher says that this process is one of several. */
+static bool has_launcher(void)
+{
+    static const char *const names[] = {"TRIDENT_WORKERS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
+                                        "TRIDENT_RANK",    "RANK",       "OMPI_COMM_WORLD_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && value[0] != '\0')
+            return true;
+    }
+    return false;
+}
+
+static tri_status check_launcher(const struct train_settings *settings, uint32_t *rank,
+                                 tri_error *err)
+{
+    struct settings job;
+    tri_status status = settings_read(NULL, false, &job, err);
+    *rank = job.node;
+    if (status != TRI_OK || settings->workers == 0 || settings->workers == job.agree.workers)
+        return status;
+    fail(err, TRI_EINPUT, "option '--workers' cannot be '%llu'",
+         (unsigned long long)settings->workers);
+    fail_why(err, "this process is one of %u that a launcher has started",
+             (unsigned)job.agree.workers);
+    fail_next(err, "leave it out, or unset RANK, WORLD_SIZE and TRIDENT_WORKERS");
+    return TRI_EINPUT;
+}
+
+static tri_status check_servers(const struct train_settings *settings, tri_error *err)
+{
+    uint64_t workers = settings->workers > 0 ? settings->workers : 1;
+    if (settings->servers <= workers)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "option '--servers' cannot be '%llu'",
+         (unsigned long long)settings->servers);
+    fail_why(err, "servers live in the workers, and there %s %llu", workers == 1 ? "is" : "are",
+             (unsigned long long)workers);
+    fail_next(err, "give at most as many as --workers");
+    return TRI_EINPUT;
+}
+
+/* ---- the result ---- */
+
+static tri_status tell_interrupted(const struct train_outcome *outcome, tri_error *err)
+{
+    const struct train_moment *moment = &outcome->moment;
+    char epochs[TRAIN_EPOCHS];
+    if (outcome->moved)
+        fail(err, TRI_EPEER, "interrupted after %.2f of %s epochs", moment->epoch,
+             train_show_epochs(moment->epochs, epochs));
+    else
+        fail(err, TRI_EPEER, "interrupted before the first iteration");
+    return TRI_EPEER;
+}
+
+tri_status train_show(struct cli *cli, const struct train_outcome *outcome,
+                      const struct train_request *request, struct buf *out, tri_error *err)
+{
+    tri_status status = train_outcome_check(outcome, request, err);
+    if (status != TRI_OK)
+        return status;
+    if (request->settings.json)
+        train_json(outcome, request, out);
+    else
+        train_text(outcome, request, out);
+    cli->keep = outcome->interrupted;
+    return outcome->interrupted ? tell_interrupted(outcome, err) : TRI_OK;
+}
+
+/* ---- the command ---- */
+
+tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_runner *runner,
+                      struct buf *out, tri_error *err)
+{
+    struct train_request request;
+    tri_status status = train_read(argc, argv, &request, err);
+    if (status == TRI_OK && request.help)
+        help_command(&command_train, out);
+    if (status != TRI_OK || request.help)
+        return status;
+    bool joins = has_launcher();
+    uint32_t rank = 0;
+    status = joins ? check_launcher(&request.settings, &rank, err)
+                   : check_servers(&request.settings, err);
+    if (status == TRI_OK && rank == 0 && request.settings.out != NULL)
+        status = model_check_path(request.settings.out, cli->mem, err);
+    if (status != TRI_OK)
+        return status;
+    if (!joins && request.settings.workers > 1)
+        return train_launch(cli, &request, argc, argv, out, err);
+    return train_here(cli, &request, runner, out, err);
+}
+
+tri_status train_main(struct cli *cli, int argc, const char *const *argv, struct buf *out,
+                      tri_error *err)
+{
+    return train_with(cli, argc, argv, train_run, out, err);
+}
+
+#define AS_TEXT(model, epochs, batch, lr, optimizer, schedule)                                     \
+    "\n\n" model ": " epochs " epochs, batch " batch ", lr " lr ", " optimizer ", " schedule
+
+/* Without .run: a launcher hands the words on as they are, so commands.c gives all of them to
+ * train_main(). */
+const struct command command_train = {
+    .name = "train",
+    .summary = "train a model with the built-in engine, on this machine or across a job",
+    .arguments = "",
+    .options = train_rows,
+    .settings_bytes = sizeof(struct train_settings),
+    .about =
+        "Reads the data, trains the model and tests it. With --workers N, N processes of this "
+        "machine train together: each takes its own part of every batch of N x K samples, and all "
+        "have the same parameters after every iteration. Under trident run, torchrun or mpirun "
+        "(RANK and WORLD_SIZE in the environment) it joins that job instead, and rank 0 prints.\n\n"
+        "Data: fashion-mnist is Debian's package dataset-fashion-mnist; mnist:DIR and idx:DIR have "
+        "the four files of MNIST, cifar10:DIR the binary batches of CIFAR-10; csv:FILE has a label "
+        "and a text in columns; tsv:FILE is label, tab, text. Any file may be gzipped.\n\n"
+        "While it runs, standard error shows epoch, loss, accuracy, samples and bytes per second "
+        "and the time left: on a terminal in one line, else in a line for each epoch. The result "
+        "goes to standard output. A worker that fails is named and the others are stopped. Ctrl-C "
+        "stops all, prints what there is and exits with 130.\n\n"
+        "Defaults by model:" TRAIN_DEFAULTS(AS_TEXT),
+    .examples =
+        "trident train --data fashion-mnist --model lenet --workers 2\n"
+        "trident train --data cifar10:./cifar --model cifar10-quick --batch 100 --epochs 5 "
+        "--profile\n"
+        "trident train --data tsv:questions.tsv --model textcnn --out questions.safetensors\n"
+        "trident train --data mnist:DIR --model mlp:512x2 --workers 4 --scheme sfb --json\n"
+        "trident run -n 4 -- trident train --data fashion-mnist --model lenet",
+};

@@ -1,0 +1,147 @@
+/* A run as JSON. The names of the fields are a contract: add, never rename. */
+#include <math.h>
+
+#include "base/json_out.h"
+#include "cli/train.h"
+
+static const char *const schedules[] = {
+    [TRAIN_CONSTANT] = "constant", [TRAIN_STEP] = "step", [TRAIN_COSINE] = "cosine"};
+
+static void put_crc(struct json_out *json, const char *key, bool known, uint32_t crc)
+{
+    char text[9];
+    (void)snprintf(text, sizeof text, "%08x", (unsigned)crc);
+    json_out_string(json, key, known ? text : NULL);
+}
+
+/* What was measured; of a run without a report, what the last moment knew. */
+static void put_results(struct json_out *json, const struct train_outcome *outcome)
+{
+    const struct train_report *report = &outcome->report;
+    const struct train_moment *moment = &outcome->moment;
+    bool done = outcome->reported, moved = outcome->moved;
+    uint64_t sent = 0;
+    for (uint32_t i = 0; i < outcome->workers; i++)
+        sent += outcome->ranks[i].sent_bytes;
+    json_out_number(json, "epochs", done ? report->epochs : moved ? moment->epoch : 0);
+    json_out_count(json, "iterations", done ? report->iterations : moved ? moment->iteration : 0);
+    json_out_number(json, "samples_per_s",
+                    done    ? report->samples_per_s
+                    : moved ? moment->samples_per_s
+                            : NAN);
+    json_out_number(json, "wall_s", done ? report->wall_s : NAN);
+    json_out_number(json, "train_loss",
+                    done    ? train_outcome_loss(outcome)
+                    : moved ? moment->loss
+                            : NAN);
+    json_out_number(json, "train_accuracy",
+                    done    ? train_outcome_accuracy(outcome)
+                    : moved ? moment->accuracy
+                            : NAN);
+    json_out_number(json, "test_accuracy", done ? report->test_accuracy : outcome->tested);
+    json_out_count(json, "test_samples", report->test_samples);
+    json_out_count(json, "train_samples", report->train_samples);
+    json_out_count(json, "params", report->params);
+    json_out_count(json, "sent_bytes", sent);
+    json_out_number(json, "compute_s", done ? report->compute_s : NAN);
+    json_out_number(json, "wait_s", done ? report->wait_s : NAN);
+}
+
+static void put_settings(struct json_out *json, const struct train_request *request)
+{
+    const struct train_options *options = &request->options;
+    json_out_count(json, "batch", options->batch);
+    json_out_number(json, "lr", options->lr);
+    json_out_string(json, "schedule", schedules[options->schedule]);
+    json_out_string(json, "optimizer", options->optimizer);
+    json_out_string(json, "consistency", options->consistency);
+    json_out_string(json, "placement", options->placement);
+    json_out_count(json, "seed", options->seed);
+    json_out_string(json, "out", options->out);
+}
+
+static void put_layers(struct json_out *json, const struct train_report *report)
+{
+    json_out_object(json, "schemes");
+    for (size_t i = 0; i < report->layer_count; i++)
+        json_out_string(json, report->layers[i].name, report->layers[i].scheme);
+    json_out_close(json);
+    json_out_array(json, "layers");
+    for (size_t i = 0; i < report->layer_count; i++) {
+        json_out_object(json, NULL);
+        json_out_string(json, "name", report->layers[i].name);
+        json_out_string(json, "scheme", report->layers[i].scheme);
+        json_out_count(json, "params", report->layers[i].params);
+        json_out_number(json, "send_bytes", report->layers[i].sent_bytes);
+        json_out_close(json);
+    }
+    json_out_close(json);
+}
+
+static void put_ops(struct json_out *json, const struct train_report *report)
+{
+    json_out_array(json, "operators");
+    for (size_t i = 0; i < report->op_count; i++) {
+        const struct train_op *op = &report->ops[i];
+        json_out_object(json, NULL);
+        json_out_string(json, "name", op->name);
+        json_out_string(json, "kind", op->kind);
+        json_out_number(json, "forward_s", op->forward_s);
+        json_out_number(json, "weights_s", op->weigh_s);
+        json_out_number(json, "backward_s", op->backward_s);
+        json_out_close(json);
+    }
+    json_out_close(json);
+}
+
+static void put_ranks(struct json_out *json, const struct train_outcome *outcome)
+{
+    put_crc(json, "params_crc32c", outcome->reported, outcome->report.params_crc32c);
+    json_out_array(json, "params_crc32c_by_rank");
+    for (uint32_t i = 0; i < outcome->workers; i++)
+        put_crc(json, NULL, outcome->ranks[i].known, outcome->ranks[i].crc32c);
+    json_out_close(json);
+    json_out_array(json, "sent_bytes_by_rank");
+    for (uint32_t i = 0; i < outcome->workers; i++)
+        json_out_number(json, NULL,
+                        outcome->ranks[i].known ? (double)outcome->ranks[i].sent_bytes : NAN);
+    json_out_close(json);
+}
+
+static void put_events(struct json_out *json, const struct train_outcome *outcome)
+{
+    json_out_array(json, "events");
+    for (size_t i = 0; i < outcome->event_count; i++) {
+        const struct train_event *event = &outcome->events[i];
+        json_out_object(json, NULL);
+        json_out_number(json, "t_s", event->t_s);
+        json_out_count(json, "clock", event->clock);
+        json_out_string(json, "kind", event->kind);
+        json_out_count(json, "rank", event->rank);
+        json_out_string(json, "text", event->text);
+        json_out_close(json);
+    }
+    json_out_close(json);
+}
+
+void train_json(const struct train_outcome *outcome, const struct train_request *request,
+                struct buf *out)
+{
+    struct json_out json;
+    json_out_init(&json, out, 2);
+    json_out_object(&json, NULL);
+    json_out_string(&json, "model", request->settings.model);
+    json_out_string(&json, "data", request->settings.data);
+    json_out_bool(&json, "complete", outcome->reported && !outcome->interrupted);
+    json_out_count(&json, "workers", outcome->workers);
+    json_out_count(&json, "learners", 0);
+    json_out_count(&json, "servers", outcome->report.servers);
+    put_results(&json, outcome);
+    put_settings(&json, request);
+    put_layers(&json, &outcome->report);
+    if (request->settings.profile)
+        put_ops(&json, &outcome->report);
+    put_ranks(&json, outcome);
+    put_events(&json, outcome);
+    json_out_close(&json);
+}

@@ -1,0 +1,198 @@
+/* The launcher of trident train: starts the workers and shows what they tell. */
+#include <string.h>
+
+#include "cli/run.h"
+#include "cli/train_line.h"
+
+struct launch {
+    struct cli *cli;
+    const struct train_request *request;
+    struct train_live live;
+    struct train_outcome outcome;
+    tri_error *errors; /* by rank; status TRI_OK: it has told of none */
+    bool failed;       /* a worker did, by itself: */
+    uint32_t culprit;  /* which one is to be told of */
+    int code;          /* its exit code */
+    char how[240];     /* it ended */
+};
+
+/* ---- what the workers tell ---- */
+
+/* Rank 0 speaks for all as long as nothing goes wrong. */
+static void hear(struct launch *launch, uint32_t rank, struct train_heard *heard)
+{
+    switch (heard->kind) {
+    case TRAIN_BEGUN:
+        if (rank == 0)
+            train_live_begun(&launch->live, launch->request, &heard->report);
+        mem_free(launch->cli->mem, heard->report.layers);
+        mem_free(launch->cli->mem, heard->report.ops);
+        break;
+    case TRAIN_MOMENT:
+        if (rank != 0)
+            break;
+        train_outcome_moment(&launch->outcome, &heard->moment);
+        train_live_moment(&launch->live, &heard->moment);
+        break;
+    case TRAIN_EVENT:
+        heard->event.rank = rank;
+        train_outcome_event(&launch->outcome, &heard->event);
+        break;
+    case TRAIN_REPORT:
+        heard->report.rank = rank;
+        train_outcome_report(&launch->outcome, &heard->report);
+        break;
+    case TRAIN_ERROR:
+        launch->errors[rank] = heard->error;
+        break;
+    }
+}
+
+static bool on_line(void *ctx, size_t process, const char *line, size_t len)
+{
+    struct launch *launch = ctx;
+    struct train_heard heard;
+    if (process >= launch->outcome.workers || !train_hear(line, len, launch->cli->mem, &heard))
+        return false;
+    hear(launch, (uint32_t)process, &heard);
+    return true;
+}
+
+static void on_clear(void *ctx)
+{
+    struct launch *launch = ctx;
+    train_live_clear(&launch->live);
+}
+
+/* ---- who is to blame ---- */
+
+/* A worker that says that another one is gone is not the one to tell of. */
+static bool blames_another(const tri_error *error)
+{
+    return error->status == TRI_EPEER || error->status == TRI_ETIMEOUT ||
+           error->status == TRI_EEVICTED;
+}
+
+bool train_blames(const tri_error *first, const tri_error *later)
+{
+    return blames_another(first) && !blames_another(later);
+}
+
+static void on_failed(void *ctx, size_t process, const struct process_end *end, const char *how)
+{
+    struct launch *launch = ctx;
+    const tri_error *errors = launch->errors;
+    if (process >= launch->outcome.workers)
+        return;
+    if (launch->failed && !train_blames(&errors[launch->culprit], &errors[process]))
+        return;
+    launch->failed = true;
+    launch->culprit = (uint32_t)process;
+    launch->code = end->code;
+    (void)snprintf(launch->how, sizeof launch->how, "%s", how);
+}
+
+/* What the user gave is the same for all workers, so which one told of it does not matter. */
+static tri_status blame(const struct launch *launch, tri_error *err)
+{
+    const tri_error *error = &launch->errors[launch->culprit];
+    if (error->status == TRI_EINPUT || error->status == TRI_EARG) {
+        *err = *error;
+        return error->status;
+    }
+    if (error->status != TRI_OK) {
+        fail(err, error->status, "rank %u failed: %s", (unsigned)launch->culprit, error->text);
+        fail_where(err, "%s", error->where);
+        fail_why(err, "%s", error->why);
+        fail_next(err, "%s", error->next);
+        return error->status;
+    }
+    tri_status status = launch->code == CLI_USAGE ? TRI_EINPUT : TRI_EPEER;
+    fail(err, status, "%s", launch->how);
+    fail_next(err, "see the lines behind [%u], or run it with TRIDENT_LOG=info",
+              (unsigned)launch->culprit);
+    return status;
+}
+
+static tri_status check_reports(const struct launch *launch, tri_error *err)
+{
+    for (uint32_t i = 0; i < launch->outcome.workers; i++)
+        if (!launch->outcome.ranks[i].known)
+            return fail(err, TRI_EPEER, "rank %u ended without a result", (unsigned)i);
+    return TRI_OK;
+}
+
+/* ---- the processes ---- */
+
+static tri_status watch(struct launch *launch, const char *const *words, size_t count,
+                        tri_error *err)
+{
+    static const char *variables[] = {TRAIN_WORKER "=1",
+                                      /* one that stops early, as all do at Ctrl-C, must not end
+                                       * the others */
+                                      "TRIDENT_ON_FAILURE=continue"};
+    const struct run_hooks hooks = {
+        .ctx = launch, .command = "train", .line = on_line, .clear = on_clear, .failed = on_failed};
+    const struct run_request request = {
+        .settings = {.workers = launch->outcome.workers,
+                     .colocate = RUN_NOT_GIVEN,
+                     .on_failure = RUN_STOP},
+        .variables = variables,
+        .variable_count = sizeof variables / sizeof variables[0],
+        .program = words,
+        .program_count = count,
+        .hooks = &hooks,
+    };
+    struct run_job job = {.port = 0};
+    tri_status status = run_job_init(&job, &request, err);
+    if (status == TRI_OK)
+        status = run_watch(launch->cli, &request, &job, "/proc/self/exe", err);
+    train_live_clear(&launch->live);
+    return status;
+}
+
+static tri_status run(struct launch *launch, int argc, const char *const *argv, struct buf *out,
+                      tri_error *err)
+{
+    const struct mem *mem = launch->cli->mem;
+    size_t count = (size_t)argc + 2;
+    const char **words = mem_array(mem, count, sizeof *words);
+    if (words == NULL)
+        return fail_nomem(err, "the workers' arguments");
+    words[0] = "trident";
+    words[1] = "train";
+    memcpy((void *)(words + 2), (const void *)argv, (size_t)argc * sizeof *words);
+    tri_status status = watch(launch, words, count, err);
+    mem_free(mem, (void *)words);
+    launch->outcome.interrupted = launch->cli->interrupted;
+    if (launch->failed && !launch->cli->interrupted)
+        return blame(launch, err);
+    if (status != TRI_OK)
+        return status;
+    if (!launch->cli->interrupted)
+        status = check_reports(launch, err);
+    return status == TRI_OK ? train_show(launch->cli, &launch->outcome, launch->request, out, err)
+                            : status;
+}
+
+tri_status train_launch(struct cli *cli, const struct train_request *request, int argc,
+                        const char *const *argv, struct buf *out, tri_error *err)
+{
+    uint32_t workers = (uint32_t)request->settings.workers;
+    struct launch launch = {.cli = cli, .request = request};
+    tri_error why = {0}; /* err may be NULL */
+    train_live_init(&launch.live, cli->err);
+    tri_status status = train_outcome_init(&launch.outcome, workers, cli->mem, err);
+    if (status != TRI_OK)
+        return status;
+    launch.errors = mem_array(cli->mem, workers, sizeof *launch.errors);
+    if (launch.errors == NULL)
+        status = fail_nomem(&why, "the workers");
+    else
+        status = run(&launch, argc, argv, out, &why);
+    if (status != TRI_OK && err != NULL)
+        *err = why;
+    mem_free(cli->mem, launch.errors);
+    train_outcome_fini(&launch.outcome);
+    return status;
+}

@@ -1,0 +1,130 @@
+/* What the workers of a run came to, as far as it is known here. */
+#include <math.h>
+#include <string.h>
+
+#include "base/names.h"
+#include "base/printable.h"
+#include "cli/train.h"
+
+tri_status train_outcome_init(struct train_outcome *outcome, uint32_t workers,
+                              const struct mem *mem, tri_error *err)
+{
+    *outcome = (struct train_outcome){.mem = mem, .workers = workers, .tested = NAN};
+    outcome->ranks = mem_array(mem, workers, sizeof *outcome->ranks);
+    return outcome->ranks != NULL ? TRI_OK : fail_nomem(err, "the results");
+}
+
+static void free_report(const struct train_outcome *outcome, struct train_report *report)
+{
+    mem_free(outcome->mem, report->layers);
+    mem_free(outcome->mem, report->ops);
+    *report = (struct train_report){.rank = 0};
+}
+
+void train_outcome_fini(struct train_outcome *outcome)
+{
+    free_report(outcome, &outcome->report);
+    mem_free(outcome->mem, outcome->ranks);
+    mem_free(outcome->mem, outcome->events);
+}
+
+void train_outcome_moment(struct train_outcome *outcome, const struct train_moment *moment)
+{
+    outcome->moved = true;
+    outcome->moment = *moment;
+    if (moment->tested)
+        outcome->tested = moment->test_accuracy;
+}
+
+void train_outcome_report(struct train_outcome *outcome, struct train_report *report)
+{
+    uint32_t rank = report->rank;
+    if (rank < outcome->workers && outcome->ranks != NULL)
+        outcome->ranks[rank] = (struct train_rank){.known = true,
+                                                   .crc32c = report->params_crc32c,
+                                                   .sent_bytes = report->sent_bytes,
+                                                   .loss = report->train_loss,
+                                                   .accuracy = report->train_accuracy};
+    if (rank != 0 || outcome->reported) {
+        free_report(outcome, report);
+        return;
+    }
+    outcome->report = *report;
+    outcome->reported = true;
+}
+
+void train_outcome_event(struct train_outcome *outcome, const struct train_event *event)
+{
+    void *events = outcome->events;
+    if (outcome->event_count >= TRAIN_EVENTS_MAX ||
+        mem_grow(outcome->mem, &events, &outcome->event_room, outcome->event_count + 1,
+                 sizeof *event) == NULL)
+        return;
+    outcome->events = events;
+    outcome->events[outcome->event_count++] = *event;
+}
+
+/* Every worker takes as many samples, so the mean of their means is that of all samples. */
+static double mean(const struct train_outcome *outcome, size_t field)
+{
+    double sum = 0;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < outcome->workers; i++)
+        if (outcome->ranks[i].known) {
+            sum += *(const double *)(const void *)((const char *)&outcome->ranks[i] + field);
+            known++;
+        }
+    return known > 0 ? sum / known : NAN;
+}
+
+double train_outcome_loss(const struct train_outcome *outcome)
+{
+    return mean(outcome, offsetof(struct train_rank, loss));
+}
+
+double train_outcome_accuracy(const struct train_outcome *outcome)
+{
+    return mean(outcome, offsetof(struct train_rank, accuracy));
+}
+
+tri_status train_outcome_check(const struct train_outcome *outcome,
+                               const struct train_request *request, tri_error *err)
+{
+    const struct train_rank *ranks = outcome->ranks;
+    if (outcome->interrupted || strcmp(request->settings.consistency, "bsp") != 0)
+        return TRI_OK;
+    for (uint32_t i = 1; i < outcome->workers; i++)
+        if (ranks[i].known && ranks[0].known && ranks[i].crc32c != ranks[0].crc32c) {
+            fail(err, TRI_EMISMATCH, "the workers ended with different parameters");
+            fail_why(err, "their checksums are %08x on rank 0 and %08x on rank %u",
+                     (unsigned)ranks[0].crc32c, (unsigned)ranks[i].crc32c, (unsigned)i);
+            fail_next(err, "run it again with TRIDENT_CHECKSUM_EVERY=1, which stops at the first "
+                           "iteration that differs");
+            return TRI_EMISMATCH;
+        }
+    return TRI_OK;
+}
+
+/* What the library says of itself; the rest are warnings. */
+static const struct {
+    const char *says, *kind;
+} kinds[] = {
+    {"going on without", "evicted"},
+    {"lost the connection", "connection"},
+    {"turned away", "refused"},
+};
+
+void train_event_of(int level, const char *line, struct train_event *out)
+{
+    /* "trident JOB worker 0: warn: text" */
+    const char *text = strstr(line, ": warn: ");
+    text = text != NULL ? text + 8 : strstr(line, ": error: ");
+    text = text == NULL ? line : strncmp(text, ": error: ", 9) == 0 ? text + 9 : text;
+    const char *kind = level <= 0 ? "error" : "warning";
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strncmp(text, kinds[i].says, strlen(kinds[i].says)) == 0)
+            kind = kinds[i].kind;
+    (void)snprintf(out->kind, sizeof out->kind, "%s", kind);
+    (void)snprintf(out->text, sizeof out->text, "%s", text);
+    printable(out->text);
+}

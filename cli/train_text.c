@@ -1,0 +1,184 @@
+/* The summary of a run. */
+#include <math.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/table.h"
+#include "cli/train.h"
+
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void put_head(const struct train_outcome *outcome, const struct train_request *request,
+                     struct buf *out)
+{
+    const struct train_report *report = &outcome->report;
+    char params[UNITS_TEXT], wall[UNITS_TEXT], epochs[TRAIN_EPOCHS];
+    (void)train_show_epochs(report->epochs, epochs);
+    buf_format(out, "%s on %s: %s parameters, %s epoch%s, %llu iteration%s\n",
+               request->settings.model, request->settings.data,
+               units_show_count((double)report->params, params), epochs,
+               strcmp(epochs, "1") == 0 ? "" : "s", (unsigned long long)report->iterations,
+               plural(report->iterations));
+    buf_format(out, "%u worker%s, batches of %u, %s, learning rate %g\n",
+               (unsigned)outcome->workers, plural(outcome->workers),
+               (unsigned)request->options.batch, request->optimizer, request->options.lr);
+    buf_format(out, "\ntest accuracy  %.4f of %llu samples\n", report->test_accuracy,
+               (unsigned long long)report->test_samples);
+    buf_format(out, "training       loss %.4f, accuracy %.4f over the last epoch\n",
+               train_outcome_loss(outcome), train_outcome_accuracy(outcome));
+    buf_format(out, "speed          %.0f samples/s; %s in all\n", report->samples_per_s,
+               units_show_time(report->wall_s, wall));
+}
+
+/* Megabytes with three digits, however small. */
+static void cell_mb(struct table *table, double bytes)
+{
+    double mb = bytes / 1e6;
+    if (mb > 0 && mb < 0.001)
+        table_cell(table, "<0.001");
+    else
+        table_cell(table, "%.3f", mb);
+}
+
+static void put_layers(const struct train_report *report, struct buf *out)
+{
+    struct table table;
+    double bytes = 0;
+    table_init(&table, out->mem, "llrr");
+    table_cell(&table, "layer");
+    table_cell(&table, "scheme");
+    table_cell(&table, "parameters");
+    table_cell(&table, "MB/iteration");
+    for (size_t i = 0; i < report->layer_count; i++) {
+        const struct train_layer *layer = &report->layers[i];
+        bytes += layer->sent_bytes;
+        table_cell(&table, "%s", layer->name);
+        table_cell(&table, "%s", layer->scheme);
+        table_cell(&table, "%llu", (unsigned long long)layer->params);
+        cell_mb(&table, layer->sent_bytes);
+    }
+    table_cell(&table, "all");
+    table_cell(&table, "%s", "");
+    table_cell(&table, "%llu", (unsigned long long)report->params);
+    cell_mb(&table, bytes);
+    buf_char(out, '\n');
+    table_print(&table, 40, out);
+    table_fini(&table);
+    if (report->workers > 1)
+        buf_text(out, "MB/iteration: what each worker sends, as planned\n");
+}
+
+static void put_times(const struct train_report *report, struct buf *out)
+{
+    double both = report->compute_s + report->wait_s;
+    if (!(both > 0))
+        return;
+    buf_format(out,
+               "\ntime: %.1f %% computing, %.1f %% waiting for communication that did not hide "
+               "behind it\n",
+               100 * report->compute_s / both, 100 * report->wait_s / both);
+}
+
+static void put_ops(const struct train_report *report, struct buf *out)
+{
+    struct table table;
+    double all = 0;
+    for (size_t i = 0; i < report->op_count; i++)
+        all += report->ops[i].forward_s + report->ops[i].weigh_s + report->ops[i].backward_s;
+    table_init(&table, out->mem, "llrrrr");
+    static const char *const titles[] = {"operator",   "kind",        "forward ms",
+                                         "weights ms", "backward ms", "share"};
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++)
+        table_cell(&table, "%s", titles[i]);
+    for (size_t i = 0; i < report->op_count; i++) {
+        const struct train_op *op = &report->ops[i];
+        table_cell(&table, "%s", op->name);
+        table_cell(&table, "%s", op->kind);
+        table_cell(&table, "%.3f", 1e3 * op->forward_s);
+        table_cell(&table, "%.3f", 1e3 * op->weigh_s);
+        table_cell(&table, "%.3f", 1e3 * op->backward_s);
+        table_cell(&table, "%.1f %%",
+                   all > 0 ? 100 * (op->forward_s + op->weigh_s + op->backward_s) / all : 0);
+    }
+    buf_char(out, '\n');
+    table_print(&table, 40, out);
+    table_fini(&table);
+    buf_text(out, "of an iteration of rank 0\n");
+}
+
+static void put_parameters(const struct train_outcome *outcome, const struct train_request *request,
+                           struct buf *out)
+{
+    uint32_t known = 0, same = 0;
+    for (uint32_t i = 0; i < outcome->workers; i++) {
+        known += outcome->ranks[i].known;
+        same +=
+            outcome->ranks[i].known && outcome->ranks[i].crc32c == outcome->report.params_crc32c;
+    }
+    buf_format(out, "parameters: CRC-32C %08x", (unsigned)outcome->report.params_crc32c);
+    if (known > 1 && same == known)
+        buf_format(out, ", the same on all %u workers", (unsigned)known);
+    else if (known > 1)
+        buf_format(out, " on rank 0, the same on %u of %u workers", (unsigned)same,
+                   (unsigned)known);
+    buf_char(out, '\n');
+    if (request->settings.out != NULL)
+        buf_format(out, "model: written to %s\n", request->settings.out);
+    if (outcome->event_count > 0)
+        buf_format(out, "%zu warning%s on the way; --json lists them\n", outcome->event_count,
+                   plural(outcome->event_count));
+}
+
+static void put_next(const struct train_outcome *outcome, const struct train_request *request,
+                     struct buf *out)
+{
+    const struct train_settings *settings = &request->settings;
+    const char *data = settings->data, *model = settings->model;
+    buf_text(out, "\nTry next:\n");
+    if (settings->out != NULL)
+        buf_format(out, "  trident predict --model %s --data %s\n", settings->out, data);
+    else
+        buf_format(out, "  trident train --data %s --model %s --out %.*s.safetensors\n", data,
+                   model, (int)strcspn(model, ":"), model);
+    buf_format(out, "  trident train --data %s --model %s --workers %u --scheme ps\n", data, model,
+               (unsigned)(outcome->workers > 1 ? outcome->workers : 2));
+    if (!settings->profile)
+        buf_format(out, "  trident train --data %s --model %s --iterations 100 --profile\n", data,
+                   model);
+}
+
+/* Of a run that did not come to a report. */
+static void put_moment(const struct train_outcome *outcome, const struct train_request *request,
+                       struct buf *out)
+{
+    const struct train_moment *moment = &outcome->moment;
+    char epochs[TRAIN_EPOCHS];
+    buf_format(out, "%s on %s: %.2f of %s epochs, %llu of %llu iterations\n",
+               request->settings.model, request->settings.data, moment->epoch,
+               train_show_epochs(moment->epochs, epochs), (unsigned long long)moment->iteration,
+               (unsigned long long)moment->iterations);
+    buf_format(out, "training loss %.4f, accuracy %.4f, %.0f samples/s\n", moment->loss,
+               moment->accuracy, moment->samples_per_s);
+    if (!isnan(outcome->tested))
+        buf_format(out, "last test accuracy %.4f\n", outcome->tested);
+}
+
+void train_text(const struct train_outcome *outcome, const struct train_request *request,
+                struct buf *out)
+{
+    if (!outcome->reported) {
+        if (outcome->moved)
+            put_moment(outcome, request, out);
+        return;
+    }
+    put_head(outcome, request, out);
+    put_layers(&outcome->report, out);
+    if (request->settings.profile)
+        put_ops(&outcome->report, out);
+    put_times(&outcome->report, out);
+    put_parameters(outcome, request, out);
+    put_next(outcome, request, out);
+}

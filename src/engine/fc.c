@@ -1,0 +1,119 @@
+/* Fully connected layers. They give factors and never a dense gradient: the product of the two
+ * is made where it is used, and straight into the weights. */
+#include <string.h>
+
+#include "engine/op.h"
+#include "math/dense.h"
+
+struct fc {
+    const struct dense_kernel *kernel;
+    struct dense_shape shape;
+    bool relu;
+    float *scratch;
+    float *sums; /* for a second user of the input; NULL: not needed */
+};
+
+static void forward(struct op *op, bool training)
+{
+    (void)training;
+    const struct fc *fc = op->own;
+    struct dense_outputs product = {.shape = fc->shape,
+                                    .w = op->param->weights,
+                                    .bias = op->param->bias,
+                                    .x = op->in[0]->out.data,
+                                    .y = op->out.data};
+    dense_forward(fc->kernel, &product, fc->scratch);
+    float *y = op->out.data;
+    const size_t count = fc->relu ? fc->shape.batch * fc->shape.rows : 0;
+    for (size_t i = 0; i < count; i++)
+        y[i] = y[i] > 0 ? y[i] : 0;
+}
+
+static void weigh(struct op *op)
+{
+    const struct fc *fc = op->own;
+    const float *y = op->out.data;
+    float *diff = op->diff.data;
+    const size_t count = fc->relu ? fc->shape.batch * fc->shape.rows : 0;
+    for (size_t i = 0; i < count; i++)
+        diff[i] = y[i] > 0 ? diff[i] : 0;
+    op->param->u = diff;
+    op->param->v = op->in[0]->out.data;
+}
+
+static void backward(struct op *op)
+{
+    struct fc *fc = op->own;
+    struct op *in = op->in[0];
+    if (!in->wants_diff)
+        return;
+    float *to = in->diff_written ? fc->sums : in->diff.data;
+    struct dense_inputs product = {
+        .shape = fc->shape, .w = op->param->weights, .dy = op->diff.data, .dx = to};
+    dense_backward(fc->kernel, &product, fc->scratch);
+    const size_t count = in->diff_written ? fc->shape.batch * fc->shape.cols : 0;
+    for (size_t i = 0; i < count; i++)
+        in->diff.data[i] += to[i];
+    in->diff_written = true;
+}
+
+static void free_own(struct op *op)
+{
+    struct fc *fc = op->own;
+    if (fc != NULL) {
+        op_floats_free(op->mem, fc->scratch);
+        op_floats_free(op->mem, fc->sums);
+        mem_free(op->mem, fc);
+    }
+    op_free_plain(op);
+}
+
+static const struct op_kind kind = {
+    .name = "fc", .forward = forward, .weigh = weigh, .backward = backward, .free = free_own};
+
+static bool make_own(struct op *op, bool relu)
+{
+    const struct op *in = op->in[0];
+    struct fc *fc = op->own = mem_array(op->mem, 1, sizeof *fc);
+    if (fc == NULL)
+        return false;
+    *fc = (struct fc){.kernel = dense_kernel_at(0), .relu = relu};
+    fc->shape =
+        (struct dense_shape){.rows = op->param->rows, .cols = op->param->cols, .batch = op->batch};
+    fc->scratch = op_floats(op->mem, dense_scratch_floats(&fc->shape));
+    fc->sums = in->wants_diff ? op_floats(op->mem, fc->shape.batch * fc->shape.cols) : NULL;
+    return fc->scratch != NULL && (!in->wants_diff || fc->sums != NULL);
+}
+
+static bool make(struct op *op, uint32_t outputs, uint32_t inputs, bool relu)
+{
+    struct param like = {.kind = TRI_FC,
+                         .rows = outputs,
+                         .cols = inputs,
+                         .fan_in = inputs,
+                         .fan_out = outputs,
+                         .factor_rows = op->batch};
+    memcpy(like.name, op->name, sizeof like.name);
+    return op_make_plain(op, (struct shape3){outputs, 1, 1}) &&
+           op_make_param(op, &like, true, false) && make_own(op, relu);
+}
+
+tri_status op_fc_new(const struct op_frame *frame, struct op *in, uint32_t outputs, bool relu,
+                     struct op **out, tri_error *err)
+{
+    const size_t inputs = shape3_floats(in->out.shape);
+    if (in->out.layout != NULL)
+        return fail(err, TRI_EARG, "fc '%s' wants plain values, and '%s' gives others", frame->name,
+                    in->name);
+    if (outputs == 0 || inputs == 0 || inputs > UINT32_MAX || in->batch != frame->batch)
+        return fail(err, TRI_EARG,
+                    "fc '%s' cannot have %u outputs of %zu inputs in batches of %u and %u",
+                    frame->name, outputs, inputs, frame->batch, in->batch);
+    struct op *op = op_new(frame->mem, &kind, frame->name, frame->batch, &in, 1, true);
+    if (op == NULL || !make(op, outputs, (uint32_t)inputs, relu)) {
+        op_free(op);
+        return fail_nomem(err, frame->name);
+    }
+    *out = op;
+    return TRI_OK;
+}

@@ -1,0 +1,465 @@
+/* The loop of one worker. */
+#include "engine/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/model.h"
+#include "os/clock.h"
+
+#define MOMENT_S 0.2 /* between two moments */
+
+/* What training came to since the last moment, or in an epoch. */
+struct tally {
+    double loss;
+    uint64_t right, samples;
+};
+
+struct run {
+    const struct train_options *options;
+    const struct train_calls *calls;
+    const struct mem *mem;
+    tri_error *err;
+    tri_status status;
+    struct data_set *set;
+    struct net *net;
+    struct loader *loader;
+    tri_job *job;
+    struct net_calls hooks;
+    uint64_t iterations, done; /* to do, and ended */
+    double epochs;
+    float lr;                        /* of this iteration */
+    double loop_s;                   /* in iterations, not in tests */
+    double said_s;                   /* when the last moment was told */
+    struct tally since, epoch, last; /* the last moment; this epoch; the one before */
+    uint64_t sent_then, samples_then;
+    double loop_then;
+    struct train_report report;
+};
+
+double train_lr(const struct train_options *options, double epoch, double epochs)
+{
+    if (options->schedule == TRAIN_COSINE && epochs > 0)
+        return options->lr * 0.5 * (1 + cos(acos(-1.0) * fmin(epoch / epochs, 1)));
+    if (options->schedule == TRAIN_STEP && options->every > 0)
+        return options->lr * pow(options->gamma, floor(epoch / options->every));
+    return options->lr;
+}
+
+/* ---- between the operators and the library ---- */
+
+static bool before(void *ctx, size_t param)
+{
+    struct run *run = ctx;
+    run->status = tri_sync(run->job, (uint32_t)param, run->err);
+    return run->status == TRI_OK;
+}
+
+/* Sums over the batch; backward-data still reads the parameters. */
+static bool ready(void *ctx, size_t number)
+{
+    struct run *run = ctx;
+    const struct param *param = net_param(run->net, number);
+    tri_update_info update = TRI_UPDATE_INIT;
+    update.lr = run->lr;
+    update.count = run->options->batch;
+    update.params_busy = 1;
+    if (param->factor_rows > 0) {
+        update.u = param->u;
+        update.v = param->v;
+        update.factor_rows = param->factor_rows;
+    } else if (param->row_numbers != NULL) {
+        update.row_values = param->row_values;
+        update.row_numbers = param->row_numbers;
+        update.row_count = param->row_count;
+    } else {
+        update.dense = param->dense;
+        update.dense_bias = param->dense_bias;
+    }
+    run->status = tri_update(run->job, (uint32_t)number, &update, run->err);
+    return run->status == TRI_OK;
+}
+
+/* ---- beginning ---- */
+
+static tri_status join(struct run *run)
+{
+    tri_options options = TRI_OPTIONS_INIT;
+    options.optimizer = run->options->optimizer;
+    options.scheme = run->options->scheme;
+    options.consistency = run->options->consistency;
+    options.placement = run->options->placement;
+    options.servers = run->options->servers;
+    options.log = run->calls->log;
+    options.log_ctx = run->calls->ctx;
+    tri_status status = tri_open(&options, &run->job, run->err);
+    if (status != TRI_OK)
+        return status;
+    run->report.rank = tri_rank(run->job);
+    run->report.workers = tri_workers(run->job);
+    return TRI_OK;
+}
+
+static tri_status describe(struct run *run)
+{
+    for (size_t i = 0; i < net_params(run->net); i++) {
+        const struct param *param = net_param(run->net, i);
+        uint32_t number;
+        tri_layer_info info = TRI_LAYER_INIT;
+        info.name = param->name;
+        info.kind = param->kind;
+        info.rows = param->rows;
+        info.cols = param->cols;
+        info.weights = param->weights;
+        info.bias = param->bias;
+        info.max_factor_rows = param->factor_rows;
+        tri_status status = tri_layer(run->job, &info, &number, run->err);
+        if (status != TRI_OK)
+            return status;
+        run->report.params +=
+            (uint64_t)param->rows * param->cols + (param->bias != NULL ? param->rows : 0);
+    }
+    return tri_start(run->job, run->err);
+}
+
+/* What a worker sends in an iteration for a layer: as worker and, where servers are with the
+ * workers, as server. */
+static double planned_bytes(const struct run *run, const struct param *param, const char *scheme)
+{
+    double others = run->report.workers - 1.0, dense = (double)param->rows * param->cols;
+    double factors = (double)param->factor_rows * (param->rows + param->cols);
+    dense += param->bias != NULL ? param->rows : 0;
+    if (strcmp(scheme, "sfb") == 0)
+        return 4 * others * factors;
+    double share = others / run->report.workers;
+    if (strcmp(scheme, "adam") == 0)
+        return 4 * share * (factors + dense);
+    return 8 * share * dense;
+}
+
+static tri_status note_layers(struct run *run)
+{
+    struct train_report *report = &run->report;
+    char servers[16] = "";
+    report->layers = mem_array(run->mem, net_params(run->net), sizeof *report->layers);
+    if (report->layers == NULL)
+        return fail_nomem(run->err, "a report");
+    report->layer_count = net_params(run->net);
+    for (size_t i = 0; i < report->layer_count; i++) {
+        const struct param *param = net_param(run->net, i);
+        struct train_layer *layer = &report->layers[i];
+        const char *scheme = tri_scheme_of(run->job, (uint32_t)i);
+        scheme = scheme != NULL ? scheme : "?";
+        (void)snprintf(layer->name, sizeof layer->name, "%s", param->name);
+        (void)snprintf(layer->scheme, sizeof layer->scheme, "%s", scheme);
+        layer->params =
+            (uint64_t)param->rows * param->cols + (param->bias != NULL ? param->rows : 0);
+        layer->sent_bytes = planned_bytes(run, param, scheme);
+    }
+    (void)tri_query(run->job, "servers", servers, sizeof servers, NULL);
+    (void)sscanf(servers, "%u", &report->servers);
+    return TRI_OK;
+}
+
+static void plan_length(struct run *run)
+{
+    double samples = (double)run->set->train.samples;
+    double all = (double)run->options->batch * run->report.workers;
+    run->iterations = run->options->iterations;
+    if (run->iterations == 0)
+        run->iterations = (uint64_t)fmax(1, ceil(run->options->epochs * samples / all));
+    run->epochs = (double)run->iterations * all / samples;
+}
+
+static tri_status begin(struct run *run)
+{
+    const struct train_options *options = run->options;
+    tri_status status = data_open(&options->data, run->mem, &run->set, run->err);
+    if (status == TRI_OK)
+        status = net_new(options->model, &run->set->train.shape, options->batch, options->seed,
+                         run->mem, &run->net, run->err);
+    if (status == TRI_OK)
+        status = join(run);
+    if (status == TRI_OK)
+        status = describe(run);
+    if (status == TRI_OK)
+        status = note_layers(run);
+    if (status != TRI_OK)
+        return status;
+    plan_length(run);
+    run->hooks = (struct net_calls){.ctx = run, .before = before, .ready = ready};
+    run->report.train_samples = run->set->train.samples;
+    run->report.test_samples = run->set->test.samples;
+    struct loader_options loader = {.data = &run->set->train,
+                                    .batch = options->batch,
+                                    .rank = run->report.rank,
+                                    .workers = run->report.workers,
+                                    .seed = options->seed};
+    return loader_open(&loader, run->mem, &run->loader, run->err);
+}
+
+/* ---- testing ---- */
+
+/* The last batch is filled up with samples that were counted already. */
+static tri_status test(struct run *run, const struct net_calls *calls)
+{
+    const struct data *data = &run->set->test;
+    uint32_t batch = run->options->batch;
+    uint64_t right = 0;
+    uint64_t *numbers = mem_array(run->mem, batch, sizeof *numbers);
+    struct net_batch place = net_batch(run->net);
+    if (numbers == NULL)
+        return fail_nomem(run->err, "a test");
+    for (uint64_t at = 0; at < data->samples && run->status == TRI_OK; at += batch) {
+        uint64_t left = data->samples - at;
+        uint32_t count = left < batch ? (uint32_t)left : batch, good = 0;
+        double loss;
+        for (uint32_t i = 0; i < batch; i++)
+            numbers[i] = i < count ? at + i : at;
+        data_batch(data, numbers, batch, &place);
+        if (net_forward(run->net, false, 0, calls)) {
+            net_loss(run->net, count, &loss, &good);
+            right += good;
+        }
+    }
+    mem_free(run->mem, numbers);
+    if (data->samples > 0)
+        run->report.test_accuracy = (double)right / (double)data->samples;
+    return run->status;
+}
+
+/* ---- the loop ---- */
+
+static double share(const struct tally *tally, double of)
+{
+    return tally->samples > 0 ? of / (double)tally->samples : NAN;
+}
+
+static uint64_t sent_bytes(const struct run *run)
+{
+    tri_stats stats;
+    tri_get_stats(run->job, &stats);
+    return stats.sent_bytes + stats.header_bytes;
+}
+
+static bool tell(struct run *run, bool tested)
+{
+    double all = (double)run->options->batch * run->report.workers;
+    double spent = run->loop_s - run->loop_then;
+    uint64_t sent = sent_bytes(run);
+    double rate = run->loop_s > 0 ? (double)run->done / run->loop_s : 0;
+    struct train_moment moment = {
+        .iteration = run->done,
+        .iterations = run->iterations,
+        .epoch = (double)run->done * all / (double)run->set->train.samples,
+        .epochs = run->epochs,
+        .loss = share(&run->since, run->since.loss),
+        .accuracy = share(&run->since, (double)run->since.right),
+        .samples_per_s = spent > 0 ? (double)run->since.samples * run->report.workers / spent : 0,
+        .sent_per_s = spent > 0 ? (double)(sent - run->sent_then) / spent : 0,
+        .left_s = rate > 0 ? (double)(run->iterations - run->done) / rate : NAN,
+        .lr = run->lr,
+        .tested = tested,
+        .test_accuracy = run->report.test_accuracy};
+    run->since = (struct tally){0};
+    run->sent_then = sent;
+    run->loop_then = run->loop_s;
+    run->said_s = clock_seconds();
+    return run->calls->moment == NULL || run->calls->moment(run->calls->ctx, &moment);
+}
+
+static void add(struct tally *tally, double loss, uint32_t right, uint32_t samples)
+{
+    tally->loss += loss;
+    tally->right += right;
+    tally->samples += samples;
+}
+
+static bool iterate(struct run *run)
+{
+    const struct train_options *options = run->options;
+    double since = clock_seconds(), loss;
+    uint32_t right;
+    uint64_t all = (uint64_t)options->batch * run->report.workers;
+    uint64_t first = run->done * all + (uint64_t)options->batch * run->report.rank;
+    double epoch = (double)(run->done * all) / (double)run->set->train.samples;
+    struct net_batch place = net_batch(run->net);
+    run->lr = (float)train_lr(options, epoch, run->epochs);
+    loader_next(run->loader, &place);
+    if (!net_forward(run->net, true, first, &run->hooks))
+        return false;
+    net_loss(run->net, options->batch, &loss, &right);
+    if (!net_backward(run->net, &run->hooks))
+        return false;
+    run->status = tri_clock(run->job, &run->done, run->err);
+    run->loop_s += clock_seconds() - since;
+    add(&run->since, loss, right, options->batch);
+    add(&run->epoch, loss, right, options->batch);
+    return run->status == TRI_OK;
+}
+
+static tri_status fail_diverged(const struct run *run)
+{
+    fail(run->err, TRI_EINPUT, "the loss is no number any more after %llu iterations",
+         (unsigned long long)run->done);
+    fail_next(run->err, "try a smaller learning rate, --lr %g", run->options->lr / 4);
+    return TRI_EINPUT;
+}
+
+/* Whether an epoch ends with the iteration that was just done. */
+static bool ends_epoch(const struct run *run)
+{
+    uint64_t all = (uint64_t)run->options->batch * run->report.workers;
+    uint64_t samples = run->set->train.samples;
+    return run->done * all / samples != (run->done - 1) * all / samples;
+}
+
+static bool test_now(const struct run *run)
+{
+    uint64_t all = (uint64_t)run->options->batch * run->report.workers;
+    uint64_t epoch = run->done * all / run->set->train.samples;
+    uint32_t every = run->options->evaluate_every;
+    return every > 0 && epoch % every == 0 && run->report.rank == 0 && run->done < run->iterations;
+}
+
+static tri_status loop(struct run *run)
+{
+    bool goes_on = true;
+    run->said_s = clock_seconds();
+    while (goes_on && run->done < run->iterations) {
+        if (!iterate(run))
+            return run->status;
+        bool ends = ends_epoch(run), tested = ends && test_now(run);
+        if (!isfinite(run->epoch.loss))
+            return fail_diverged(run);
+        if (tested && test(run, &run->hooks) != TRI_OK)
+            return run->status;
+        if (ends) {
+            run->last = run->epoch;
+            run->epoch = (struct tally){0};
+        }
+        if (ends || tested || clock_seconds() - run->said_s >= MOMENT_S)
+            goes_on = tell(run, tested);
+    }
+    return TRI_OK;
+}
+
+/* ---- the end ---- */
+
+static tri_status note_ops(struct run *run)
+{
+    struct train_report *report = &run->report;
+    double n = run->done > 0 ? (double)run->done : 1;
+    if (!run->options->time_ops)
+        return TRI_OK;
+    report->ops = mem_array(run->mem, net_ops(run->net), sizeof *report->ops);
+    if (report->ops == NULL)
+        return fail_nomem(run->err, "a report");
+    report->op_count = net_ops(run->net);
+    for (size_t i = 0; i < report->op_count; i++) {
+        struct net_times times = net_times(run->net, i);
+        struct train_op *op = &report->ops[i];
+        (void)snprintf(op->name, sizeof op->name, "%s", times.name);
+        (void)snprintf(op->kind, sizeof op->kind, "%s", times.kind);
+        op->forward_s = times.forward_s / n;
+        op->weigh_s = times.weigh_s / n;
+        op->backward_s = times.backward_s / n;
+    }
+    return TRI_OK;
+}
+
+static void note_rates(struct run *run)
+{
+    struct train_report *report = &run->report;
+    const struct tally *tally = run->last.samples > 0 ? &run->last : &run->epoch;
+    double all = (double)run->options->batch * report->workers;
+    tri_stats stats;
+    tri_get_stats(run->job, &stats);
+    report->iterations = run->done;
+    report->epochs = (double)run->done * all / (double)run->set->train.samples;
+    report->samples_per_s = run->loop_s > 0 ? (double)run->done * all / run->loop_s : 0;
+    report->train_loss = share(tally, tally->loss);
+    report->train_accuracy = share(tally, (double)tally->right);
+    report->sent_bytes = stats.sent_bytes + stats.header_bytes;
+    report->received_bytes = stats.received_bytes;
+    report->wait_s = fmin(stats.wait_s, run->loop_s);
+    report->compute_s = run->loop_s - report->wait_s;
+}
+
+static tri_status save(struct run *run)
+{
+    if (run->options->out == NULL)
+        return TRI_OK;
+    struct model_info info = {.model = run->options->model,
+                              .data = &run->set->train,
+                              .data_name = run->set->name,
+                              .test_accuracy = run->report.test_accuracy,
+                              .seed = run->options->seed,
+                              .iterations = run->done};
+    return model_save(run->options->out, run->net, &info, run->mem, run->err);
+}
+
+/* The others need not wait for the test and the file: the job is closed first. */
+static tri_status finish(struct run *run)
+{
+    note_rates(run);
+    tri_status status = note_ops(run);
+    if (status == TRI_OK)
+        status = tri_checksum(run->job, &run->report.params_crc32c, run->err);
+    if (status != TRI_OK)
+        return status;
+    tri_close(run->job);
+    run->job = NULL;
+    if (run->report.rank == 0)
+        status = test(run, NULL);
+    if (status == TRI_OK && run->report.rank == 0)
+        status = save(run);
+    return status;
+}
+
+static tri_status train(struct run *run)
+{
+    double since = clock_seconds();
+    run->report.test_accuracy = NAN;
+    tri_status status = begin(run);
+    if (status == TRI_OK && run->calls->begun != NULL)
+        run->calls->begun(run->calls->ctx, &run->report);
+    if (status == TRI_OK && run->options->time_ops)
+        net_time(run->net, clock_seconds);
+    if (status == TRI_OK)
+        status = loop(run);
+    if (status == TRI_OK)
+        status = finish(run);
+    run->report.wall_s = clock_seconds() - since;
+    return status;
+}
+
+tri_status train_run(const struct train_options *options, const struct train_calls *calls,
+                     const struct mem *mem, struct train_report *out, tri_error *err)
+{
+    static const struct train_calls none = {0};
+    tri_error own = {0};
+    struct run run = {.options = options,
+                      .calls = calls != NULL ? calls : &none,
+                      .mem = mem,
+                      .err = err != NULL ? err : &own,
+                      .status = TRI_OK};
+    tri_status status = train(&run);
+    loader_close(run.loader);
+    tri_close(run.job);
+    net_free(run.net);
+    data_close(run.set);
+    if (status == TRI_OK)
+        *out = run.report;
+    else
+        train_report_fini(&run.report, mem);
+    return status;
+}
+
+void train_report_fini(struct train_report *report, const struct mem *mem)
+{
+    mem_free(mem, report->layers);
+    mem_free(mem, report->ops);
+    *report = (struct train_report){0};
+}

@@ -1,0 +1,187 @@
+/* The options of trident train. */
+#include <string.h>
+
+#include "cli/train.h"
+#include "lib/test.h"
+
+enum { WORDS = 16 };
+
+/* Reads "--data x --model lenet" and more words, which end with NULL. */
+static tri_status read_words(struct train_request *request, tri_error *err, const char *const *more)
+{
+    const char *argv[WORDS] = {"--data", "x", "--model", "lenet"};
+    int argc = 4;
+    for (; *more != NULL && argc < WORDS; more++)
+        argv[argc++] = *more;
+    *err = (tri_error){0};
+    return train_read(argc, argv, request, err);
+}
+
+#define READ(request, err, ...) read_words(request, err, (const char *const[]){__VA_ARGS__, NULL})
+
+TEST(a_model_alone_gets_its_defaults)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    const char *argv[] = {"--data", "fashion-mnist", "--model", "lenet"};
+    assert_int_equal(train_read(4, argv, &request, &err), TRI_OK);
+    assert_int_equal(request.options.batch, 64);
+    assert_float_equal(request.options.lr, 0.05, 1e-12);
+    assert_float_equal(request.options.epochs, 4, 1e-12);
+    assert_string_equal(request.options.optimizer, "momentum:0.9");
+    assert_int_equal(request.options.schedule, TRAIN_COSINE);
+    assert_null(request.options.scheme);
+    assert_string_equal(request.options.data.data, "fashion-mnist");
+}
+
+TEST(sizes_behind_a_model_do_not_change_its_defaults)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    const char *argv[] = {"--data", "x", "--model", "cifar10_quick:2"};
+    assert_int_equal(train_read(4, argv, &request, &err), TRI_OK);
+    assert_int_equal(request.options.batch, 100);
+    assert_string_equal(request.options.model, "cifar10_quick:2");
+}
+
+TEST(every_model_has_defaults_that_can_be_read)
+{
+    (void)state;
+    const struct net_model *model;
+    for (size_t i = 0; (model = net_model_at(i)) != NULL; i++) {
+        struct train_request request;
+        tri_error err = {0};
+        const char *argv[] = {"--data", "x", "--model", model->name};
+        if (train_read(4, argv, &request, &err) != TRI_OK)
+            fail_msg("%s: %s", model->name, err.text);
+        assert_true(request.options.batch > 0);
+        assert_true(request.options.lr > 0);
+    }
+}
+
+TEST(options_replace_the_defaults)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--batch", "7", "--lr", "0.5", "--epochs", "2.5",
+                          "--schedule", "step:3:0.5"),
+                     TRI_OK);
+    const struct train_options *options = &request.options;
+    assert_int_equal(options->batch, 7);
+    assert_float_equal(options->lr, 0.5, 1e-12);
+    assert_float_equal(options->epochs, 2.5, 1e-12);
+    assert_int_equal(options->schedule, TRAIN_STEP);
+    assert_float_equal(options->every, 3, 1e-12);
+    assert_float_equal(options->gamma, 0.5, 1e-12);
+}
+
+TEST(momentum_joins_the_optimizer)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--momentum", "0.8"), TRI_OK);
+    assert_string_equal(request.options.optimizer, "momentum:0.8");
+    assert_int_equal(READ(&request, &err, "--momentum", "0.7", "--optimizer", "nesterov"), TRI_OK);
+    assert_string_equal(request.options.optimizer, "nesterov:0.7");
+    assert_int_equal(READ(&request, &err, "--momentum", "0"), TRI_OK);
+    assert_string_equal(request.options.optimizer, "sgd");
+    assert_int_equal(READ(&request, &err, "--momentum", "0.9", "--optimizer", "adam"), TRI_EINPUT);
+    assert_non_null(strstr(err.text, "do not go together"));
+}
+
+TEST(the_rate_follows_the_optimizer)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--optimizer", "adam"), TRI_OK);
+    assert_float_equal(request.options.lr, 0.001, 1e-12);
+    assert_int_equal(READ(&request, &err, "--optimizer", "momentum:0.5"), TRI_OK);
+    assert_float_equal(request.options.lr, 0.05, 1e-12);
+    assert_int_equal(READ(&request, &err, "--optimizer", "adam", "--lr", "0.3"), TRI_OK);
+    assert_float_equal(request.options.lr, 0.3, 1e-12);
+}
+
+TEST(what_cannot_be_is_refused_by_name)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"--lr", "0", "lr"},
+        {"--lr", "fast", "lr"},
+        {"--epochs", "0", "epochs"},
+        {"--momentum", "1", "momentum"},
+        {"--schedule", "step:0:0.1", "schedule"},
+        {"--schedule", "step:5", "schedule"},
+        {"--schedule", "step:5:2", "schedule"},
+        {"--schedule", "stepwise", "schedule"},
+        {"--scheme", "sbf", "scheme"},
+        {"--consistency", "ssp", "consistency"},
+        {"--placement", "hush", "placement"},
+        {"--optimizer", "adm", "optimizer"},
+        {"--batch", "0", "batch"},
+        {"--seed", "-1", "seed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct train_request request;
+        tri_error err;
+        if (READ(&request, &err, cases[i][0], cases[i][1]) != TRI_EINPUT)
+            fail_msg("%s %s was taken", cases[i][0], cases[i][1]);
+        if (strstr(err.text, cases[i][2]) == NULL || err.next[0] == '\0')
+            fail_msg("%s %s: '%s' '%s'", cases[i][0], cases[i][1], err.text, err.next);
+    }
+}
+
+TEST(epochs_and_iterations_exclude_each_other)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--epochs", "2", "--iterations", "5"), TRI_EINPUT);
+    assert_int_equal(READ(&request, &err, "--iterations", "5"), TRI_OK);
+    assert_int_equal(request.options.iterations, 5);
+}
+
+TEST(options_of_later_versions_are_named)
+{
+    (void)state;
+    static const char *const words[] = {"--learners",          "--codec",  "--recipe=x",
+                                        "--checkpoint",        "--resume", "--on-failure=stop",
+                                        "--checkpoint-every=3"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct train_request request;
+        tri_error err;
+        assert_int_equal(READ(&request, &err, words[i], "x"), TRI_EINPUT);
+        if (strstr(err.text, "does not work yet") == NULL)
+            fail_msg("%s: %s", words[i], err.text);
+    }
+}
+
+TEST(help_wins_over_everything)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--resume", "--lr", "-h"), TRI_OK);
+    assert_true(request.help);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_alone_gets_its_defaults),
+        cmocka_unit_test(sizes_behind_a_model_do_not_change_its_defaults),
+        cmocka_unit_test(every_model_has_defaults_that_can_be_read),
+        cmocka_unit_test(options_replace_the_defaults),
+        cmocka_unit_test(momentum_joins_the_optimizer),
+        cmocka_unit_test(the_rate_follows_the_optimizer),
+        cmocka_unit_test(what_cannot_be_is_refused_by_name),
+        cmocka_unit_test(epochs_and_iterations_exclude_each_other),
+        cmocka_unit_test(options_of_later_versions_are_named),
+        cmocka_unit_test(help_wins_over_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

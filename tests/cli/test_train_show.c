@@ -1,0 +1,270 @@
+/* What trident train shows: the live line, the summary and the document. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/train.h"
+#include "lib/test.h"
+
+static struct train_request a_request(const char *const *more)
+{
+    const char *argv[12] = {"--data", "x", "--model", "lenet"};
+    int argc = 4;
+    for (; *more != NULL && argc < 12; more++)
+        argv[argc++] = *more;
+    struct train_request request;
+    assert_int_equal(train_read(argc, argv, &request, NULL), TRI_OK);
+    return request;
+}
+
+#define REQUEST(...) a_request((const char *const[]){__VA_ARGS__, NULL})
+
+static void give_report(struct train_outcome *outcome, uint32_t rank, uint32_t crc)
+{
+    struct train_report report = {.rank = rank,
+                                  .workers = outcome->workers,
+                                  .iterations = 90,
+                                  .params = 530,
+                                  .epochs = 3,
+                                  .samples_per_s = 1000,
+                                  .test_accuracy = 0.9125,
+                                  .test_samples = 400,
+                                  .train_loss = 0.25 + 0.5 * rank,
+                                  .compute_s = 3,
+                                  .wait_s = 1,
+                                  .sent_bytes = 100 + rank,
+                                  .params_crc32c = crc,
+                                  .layer_count = 2,
+                                  .op_count = 1};
+    report.layers = mem_array(outcome->mem, 2, sizeof *report.layers);
+    report.ops = mem_array(outcome->mem, 1, sizeof *report.ops);
+    assert_non_null(report.layers);
+    assert_non_null(report.ops);
+    report.layers[0] = (struct train_layer){"conv1", "ps", 30, 120};
+    report.layers[1] = (struct train_layer){"fc1", "sfb", 500, 2e6};
+    report.ops[0] = (struct train_op){"conv1", "conv", 0.25, 0.5, 0.25};
+    train_outcome_report(outcome, &report);
+}
+
+static struct train_outcome an_outcome(uint32_t workers, const struct mem *mem)
+{
+    struct train_outcome outcome;
+    assert_int_equal(train_outcome_init(&outcome, workers, mem, NULL), TRI_OK);
+    return outcome;
+}
+
+static const struct train_moment moment = {.iteration = 50,
+                                           .iterations = 100,
+                                           .epoch = 1.5,
+                                           .epochs = 3,
+                                           .loss = 0.25,
+                                           .accuracy = 0.75,
+                                           .samples_per_s = 1234,
+                                           .sent_per_s = 2.5e6,
+                                           .left_s = 65};
+
+/* ---- the live line ---- */
+
+TEST(the_line_has_all_parts_where_there_is_room)
+{
+    (void)state;
+    char line[TRAIN_LINE];
+    train_live_line(&moment, 200, line);
+    assert_string_equal(line, "epoch 1.50/3  loss 0.2500  acc 0.7500  1234 samples/s  2.5 MB/s  "
+                              "1:05 left");
+}
+
+TEST(the_line_fits_any_width_and_never_cuts_a_part)
+{
+    (void)state;
+    char all[TRAIN_LINE], line[TRAIN_LINE];
+    train_live_line(&moment, 200, all);
+    for (size_t width = 0; width <= strlen(all); width++) {
+        train_live_line(&moment, width, line);
+        size_t len = strlen(line);
+        assert_true(len <= width);
+        assert_memory_equal(line, all, len);
+        assert_true(all[len] == '\0' || len == 0 || strncmp(all + len, "  ", 2) == 0);
+    }
+}
+
+TEST(what_is_not_known_is_left_out)
+{
+    (void)state;
+    char line[TRAIN_LINE];
+    struct train_moment first = {
+        .iterations = 10, .epochs = 1, .loss = NAN, .accuracy = NAN, .left_s = NAN};
+    train_live_line(&first, 100, line);
+    assert_string_equal(line, "epoch 0.00/1");
+}
+
+TEST(without_a_terminal_each_epoch_is_one_line)
+{
+    (void)state;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *file = open_memstream(&text, &len);
+    assert_non_null(file);
+    struct train_live live;
+    train_live_init(&live, file);
+    for (int i = 1; i <= 30; i++) {
+        struct train_moment now = moment;
+        now.epoch = i / 10.0;
+        train_live_moment(&live, &now);
+    }
+    train_live_clear(&live);
+    fclose(file);
+    size_t lines = 0;
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    assert_int_equal(lines, 3);
+    assert_int_equal(strncmp(text, "epoch 1.00/3  ", 14), 0);
+    assert_null(strchr(text, '\r'));
+    free(text);
+}
+
+/* ---- the result ---- */
+
+TEST(the_summary_names_what_matters)
+{
+    (void)state;
+    struct train_request request = REQUEST("--profile", "--workers", "2");
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    give_report(&outcome, 1, 0xabc);
+    give_report(&outcome, 0, 0xabc);
+    struct buf out;
+    buf_init(&out, &mem_libc);
+    train_text(&outcome, &request, &out);
+    static const char *const parts[] = {"lenet on x: 530 parameters, 3 epochs, 90 iterations",
+                                        "0.9125 of 400 samples",
+                                        "75.0 % computing, 25.0 % waiting",
+                                        "fc1    sfb            500         2.000",
+                                        "conv1  ps              30        <0.001",
+                                        "00000abc, the same on all 2 workers",
+                                        "Try next:",
+                                        "250.000"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (strstr(buf_string(&out), parts[i]) == NULL)
+            fail_msg("'%s' is not in\n%s", parts[i], buf_string(&out));
+    buf_fini(&out);
+    train_outcome_fini(&outcome);
+}
+
+static void find(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in\n%s", part, text);
+}
+
+TEST(the_document_has_every_field_of_the_contract)
+{
+    (void)state;
+    static const char *const fields[] = {
+        "model",      "data",         "workers",    "learners",      "epochs",
+        "iterations", "wall_s",       "train_loss", "samples_per_s", "test_accuracy",
+        "sent_bytes", "test_samples", "schemes",    "params_crc32c", "params_crc32c_by_rank",
+        "events"};
+    struct train_request request = REQUEST("--json", "--workers", "2");
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    give_report(&outcome, 0, 0xabc);
+    give_report(&outcome, 1, 0xabc);
+    struct train_event event = {.t_s = 1, .clock = 2, .rank = 1};
+    train_event_of(1, "lost the connection to rank 0", &event);
+    train_outcome_event(&outcome, &event);
+    struct buf out;
+    buf_init(&out, &mem_libc);
+    train_json(&outcome, &request, &out);
+    struct json json;
+    json_open(&json, "it", out.data, out.len, NULL);
+    json_skip(&json);
+    json_end(&json);
+    assert_int_equal(json.status, TRI_OK);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        char key[40];
+        (void)snprintf(key, sizeof key, "\n \"%s\": ", fields[i]);
+        find(buf_string(&out), key);
+    }
+    find(out.data, "\"params_crc32c\": \"00000abc\"");
+    find(out.data, "\"fc1\": \"sfb\"");
+    find(out.data, "\"sent_bytes\": 201");
+    find(out.data, "\"train_loss\": 0.5,"); /* the mean of both */
+    find(out.data, "\"kind\": \"connection\"");
+    buf_fini(&out);
+    train_outcome_fini(&outcome);
+}
+
+TEST(replicas_that_differ_are_an_error_under_bsp_alone)
+{
+    (void)state;
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    give_report(&outcome, 0, 0xabc);
+    give_report(&outcome, 1, 0xabd);
+    struct train_request strict = REQUEST("--workers", "2");
+    struct train_request loose = REQUEST("--consistency", "ssp:2");
+    tri_error err = {0};
+    assert_int_equal(train_outcome_check(&outcome, &strict, &err), TRI_EMISMATCH);
+    find(err.why, "00000abc on rank 0 and 00000abd on rank 1");
+    assert_int_equal(train_outcome_check(&outcome, &loose, &err), TRI_OK);
+    outcome.interrupted = true; /* the ranks stopped where they were */
+    assert_int_equal(train_outcome_check(&outcome, &strict, &err), TRI_OK);
+    train_outcome_fini(&outcome);
+}
+
+TEST(an_interrupted_run_shows_its_last_moment)
+{
+    (void)state;
+    struct train_request request = REQUEST("--epochs", "3");
+    struct train_outcome outcome = an_outcome(1, &mem_libc);
+    struct cli cli = {.mem = &mem_libc};
+    struct buf out;
+    tri_error err = {0};
+    train_outcome_moment(&outcome, &moment);
+    outcome.interrupted = true;
+    buf_init(&out, &mem_libc);
+    assert_int_equal(train_show(&cli, &outcome, &request, &out, &err), TRI_EPEER);
+    assert_true(cli.keep);
+    find(err.text, "interrupted after 1.50 of 3 epochs");
+    find(buf_string(&out), "50 of 100 iterations");
+    buf_clear(&out);
+    request.settings.json = true;
+    assert_int_equal(train_show(&cli, &outcome, &request, &out, &err), TRI_EPEER);
+    find(buf_string(&out), "\"complete\": false");
+    find(buf_string(&out), "\"params_crc32c\": null");
+    buf_fini(&out);
+    train_outcome_fini(&outcome);
+}
+
+TEST(refused_memory_is_told_by_the_buffer)
+{
+    (void)state;
+    struct fault fault = {0};
+    struct train_request request = REQUEST("--profile");
+    struct train_outcome outcome = an_outcome(1, &mem_libc);
+    give_report(&outcome, 0, 1);
+    FAULT_WALK(&fault)
+    {
+        struct buf out;
+        buf_init(&out, &fault.mem);
+        train_text(&outcome, &request, &out);
+        assert_int_equal(buf_ok(&out), !fault.hit);
+        buf_fini(&out);
+    }
+    train_outcome_fini(&outcome);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_line_has_all_parts_where_there_is_room),
+        cmocka_unit_test(the_line_fits_any_width_and_never_cuts_a_part),
+        cmocka_unit_test(what_is_not_known_is_left_out),
+        cmocka_unit_test(without_a_terminal_each_epoch_is_one_line),
+        cmocka_unit_test(the_summary_names_what_matters),
+        cmocka_unit_test(the_document_has_every_field_of_the_contract),
+        cmocka_unit_test(replicas_that_differ_are_an_error_under_bsp_alone),
+        cmocka_unit_test(an_interrupted_run_shows_its_last_moment),
+        cmocka_unit_test(refused_memory_is_told_by_the_buffer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
