@@ -27,11 +27,11 @@ run: build ## build, and train a net on Fashion-MNIST with 2 workers: about two 
 	@echo "All commands: build/bin/trident help"
 
 test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, README
-	@tools/setup build test clang lint install
+	@tools/setup build test clang lint install data
 	@tools/test
 
 test-full: ## the long version: FUZZ_SECONDS=300 each, lint of all files, docs/results/test-full.md
-	@tools/setup build test clang lint install verify
+	@tools/setup build test clang lint install data verify
 	@tools/test full
 
 bench: ## build and run the benchmarks

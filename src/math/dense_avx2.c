@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #define TARGET __attribute__((target("avx2,fma")))
+#define UNROLL DENSE_UNROLL
 
 typedef __m256 vec;
 /* 12 registers of sums. The other four hold a and b: 3 and 1, or 1 and up to 3. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #define TARGET __attribute__((target("avx512f")))
+#define UNROLL DENSE_UNROLL
 
 typedef __m512 vec;
 /* 16 registers of sums: 8 rows of 2, or 16 of 1. 2 more hold b, and 1 a. */

@@ -17,6 +17,20 @@
 extern "C" {
 #endif
 
+/* The sums stay in registers only when the loops over them are unrolled early. Sanitizers make
+ * so much of the unrolled code that compiling it takes minutes, and need no speed. */
+#if defined(__clang__)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define DENSE_UNROLL
+#else
+#define DENSE_UNROLL _Pragma("clang loop unroll(full)")
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DENSE_UNROLL
+#else
+#define DENSE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 enum {
     DENSE_PANEL = 32, /* the most columns of b */
     DENSE_LINE = 16,  /* floats of a cache line */

@@ -14,29 +14,23 @@
 
 enum { SIDE = 8, MOST = DENSE_THIN };
 
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* t[j][i] = t[i][j]. */
 INLINE void turn(__m256 t[SIDE])
 {
     __m256 a[SIDE], b[SIDE];
-    UNROLL
+    DENSE_UNROLL
     for (int i = 0; i < SIDE; i += 2) { /* pairs of rows, by twos */
         a[i] = _mm256_unpacklo_ps(t[i], t[i + 1]);
         a[i + 1] = _mm256_unpackhi_ps(t[i], t[i + 1]);
     }
-    UNROLL
+    DENSE_UNROLL
     for (int i = 0; i < SIDE; i += 4) { /* by fours */
         b[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44);
         b[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xEE);
         b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44);
         b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xEE);
     }
-    UNROLL
+    DENSE_UNROLL
     for (int i = 0; i < SIDE / 2; i++) { /* and halves */
         t[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
         t[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
@@ -48,7 +42,7 @@ INLINE void load(const float *w, size_t stride, size_t count, __m256 t[SIDE])
 {
     const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), places);
-    UNROLL
+    DENSE_UNROLL
     for (size_t i = 0; i < SIDE; i++)
         t[i] = count == SIDE ? _mm256_loadu_ps(w + i * stride)
                              : _mm256_maskload_ps(w + i * stride, mask);
@@ -60,13 +54,13 @@ INLINE void links(const struct dense_outputs *p, const float *w, size_t col, siz
                   __m256 *sums, const size_t groups, const size_t batch)
 {
     const size_t cols = p->shape.cols;
-    UNROLL
+    DENSE_UNROLL
     for (size_t g = 0; g < groups; g++) {
         __m256 t[SIDE];
         load(w + g * SIDE * cols + col, cols, count, t);
-        UNROLL
+        DENSE_UNROLL
         for (size_t j = 0; j < SIDE; j++) {
-            UNROLL
+            DENSE_UNROLL
             for (size_t k = 0; k < batch && j < count; k++)
                 sums[g * batch + k] = _mm256_fmadd_ps(
                     t[j], _mm256_set1_ps(p->x[k * cols + col + j]), sums[g * batch + k]);
@@ -80,7 +74,7 @@ INLINE void rows_of(const struct dense_outputs *p, size_t row, const size_t grou
     const size_t cols = p->shape.cols;
     const float *w = p->w + row * cols;
     __m256 sums[2 * MOST];
-    UNROLL
+    DENSE_UNROLL
     for (size_t i = 0; i < groups * batch; i++)
         sums[i] = p->bias != NULL ? _mm256_loadu_ps(p->bias + row + i / batch * SIDE)
                                   : _mm256_setzero_ps();
@@ -89,7 +83,7 @@ INLINE void rows_of(const struct dense_outputs *p, size_t row, const size_t grou
         links(p, w, col, SIDE, sums, groups, batch);
     if (col < cols)
         links(p, w, col, cols - col, sums, groups, batch);
-    UNROLL
+    DENSE_UNROLL
     for (size_t i = 0; i < groups * batch; i++)
         _mm256_storeu_ps(p->y + i % batch * p->shape.rows + row + i / batch * SIDE, sums[i]);
 }

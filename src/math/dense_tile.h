@@ -13,6 +13,7 @@
 
 #ifndef TARGET
 #define TARGET /* the function attribute that lets the compiler use the instructions */
+#define UNROLL /* DENSE_UNROLL where the sums of a tile fit in registers */
 
 typedef float vec;
 #define VEC_FLOATS ((size_t)1)
@@ -46,13 +47,6 @@ static inline vec vec_fma(vec a, vec b, vec c) /* a * b + c, rounded once */
 #define AT_ONCE    ((size_t)4)              /* links between two looks at the side work */
 #define NEAR_ROWS  ((size_t)12)             /* how far ahead b is fetched while it is packed */
 #define INLINE     TARGET static inline __attribute__((always_inline))
-
-/* The sums stay in registers only when the loops over them are unrolled early. */
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 64")
-#endif
 
 /* Rows and vectors of a tile, and whether it packs b: constants for the compiler. */
 struct tile {
