@@ -14,7 +14,7 @@ import tempfile
 import jobs
 from jobs import near, one, program, until
 
-CLASSES, SIDE, TRAIN, TEST = 4, 8, 256, 64
+CLASSES, SIDE, TRAIN, TEST = 4, 16, 256, 64
 
 
 def write_idx(folder, part, samples, draw):
