@@ -1,7 +1,8 @@
 /* All benchmarks. Adding one is a file and a line here. */
 #include "bench/harness.h"
 
-extern const struct bench bench_crc32c, bench_product, bench_ps, bench_step, bench_mlp, bench_wfbp, bench_engine;
+extern const struct bench bench_crc32c, bench_product, bench_ps, bench_step, bench_mlp, bench_wfbp,
+    bench_engine;
 static const struct bench *const benches[] = {
     &bench_crc32c, &bench_product, &bench_ps, &bench_step, &bench_mlp, &bench_wfbp, &bench_engine,
 };

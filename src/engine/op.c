@@ -4,18 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "os/pages.h"
+
 enum { ALIGNMENT = 64 };
 
+/* The block's own address is kept right in front of what is given out. */
 float *op_floats(const struct mem *mem, size_t count)
 {
-    if (count > SIZE_MAX / sizeof(float) - ALIGNMENT)
+    if (count > (SIZE_MAX - 2 * PAGES_LARGE) / sizeof(float))
         return NULL;
-    /* The block's own address is kept right in front of what is given out. */
-    char *block = mem_array(mem, count * sizeof(float) + ALIGNMENT + sizeof(void *), 1);
+    size_t bytes = count * sizeof(float);
+    size_t align = bytes >= 2 * (size_t)PAGES_LARGE ? (size_t)PAGES_LARGE : (size_t)ALIGNMENT;
+    char *block = mem->resize(mem->ctx, NULL, bytes + align + sizeof(void *));
     if (block == NULL)
         return NULL;
-    uintptr_t at = (uintptr_t)block + sizeof(void *) + ALIGNMENT - 1;
-    float *floats = (float *)(at - at % ALIGNMENT);
+    uintptr_t at = (uintptr_t)block + sizeof(void *) + align - 1;
+    float *floats = (float *)(at - at % align);
+    pages_be_large(floats, bytes);
+    memset(floats, 0, bytes);
     memcpy((char *)floats - sizeof(void *), &block, sizeof block);
     return floats;
 }

@@ -142,7 +142,7 @@ INLINE void tile_run(const struct dense_strip *s, const float *a, float *c, cons
 {
     const size_t depth = s->depth, step = s->a_step;
     const bool from_packed = s->packed != NULL && !t.packs;
-    const size_t stride = from_packed ? DENSE_PANEL : s->b_stride;
+    const size_t stride = from_packed ? (size_t)DENSE_PANEL : s->b_stride;
     const float *b = from_packed ? s->packed : s->b;
     size_t quota = s->ahead != NULL ? t.rows * s->lines : 0;
     vec sums[SUMS];

@@ -172,6 +172,24 @@ def ctrl_c_prints_what_there_is():
         assert result["complete"] is False and result["iterations"] > 0, result
 
 
+def resident_kb(pid):
+    for line in jobs.read_file(f"/proc/{pid}/status").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0
+
+
+def memory_does_not_grow_with_iterations():
+    process = start("--model", "lenet", "--epochs", 10**6)
+    sizes = []
+    for epochs in (2, 32):               # 32 iterations each
+        until(lambda: process.stderr.readline().startswith(f"epoch {epochs}"), "an epoch")
+        sizes.append(resident_kb(process.pid))
+    process.kill()
+    process.communicate()
+    assert 0 < sizes[0] < 300000 and sizes[1] < sizes[0] + 1000, sizes
+
+
 def a_model_is_written_or_refused_before_training():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "m.safetensors")
@@ -194,7 +212,7 @@ TESTS = (one_process_learns, workers_end_with_the_same_parameters,
          one_step_of_two_workers_is_one_step_on_the_union, the_same_seed_gives_the_same_bits,
          under_trident_run_rank_0_prints, bad_data_is_told_once_and_exits_with_2,
          a_worker_that_is_killed_is_named_and_ends_the_job, ctrl_c_prints_what_there_is,
-         a_model_is_written_or_refused_before_training,
+         memory_does_not_grow_with_iterations, a_model_is_written_or_refused_before_training,
          the_summary_shows_layers_times_and_operators)
 
 if __name__ == "__main__":
