@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli/predict.h"
-#include "engine/words.h"
+#include "engine/data/words.h"
 #include "os/file.h"
 
 static const size_t max_stdin_bytes = (size_t)1 << 30;

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/train_line.h"
 #include "os/clock.h"
@@ -150,6 +151,14 @@ static tri_status end(struct here *here, tri_status status, struct train_report 
     return train_show(here->cli, &here->outcome, here->request, out, err);
 }
 
+enum { CHECKSUM_EVERY = 200 }; /* iterations */
+
+/* Under other rules replicas differ on the way. */
+static bool is_bsp(const char *consistency)
+{
+    return consistency == NULL || strcmp(consistency, "bsp") == 0;
+}
+
 static tri_status run(struct here *here, train_runner *runner, struct buf *out, tri_error *err)
 {
     struct train_options options = here->request->options;
@@ -157,7 +166,8 @@ static tri_status run(struct here *here, train_runner *runner, struct buf *out, 
     tri_error reason = {0};
     const struct train_calls calls = {
         .ctx = here, .moment = on_moment, .begun = on_begun, .log = on_log};
-    options.checksums = here->outcome.workers > 1;
+    if (here->outcome.workers > 1 && is_bsp(options.consistency))
+        options.checksum_every = CHECKSUM_EVERY;
     struct sigaction before = heed_interrupt();
     tri_status status = runner(&options, &calls, here->cli->mem, &report, &reason);
     (void)sigaction(SIGINT, &before, NULL);

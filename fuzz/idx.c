@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cifar.h"
-#include "engine/gz.h"
-#include "engine/idx.h"
+#include "engine/data/cifar.h"
+#include "engine/data/gz.h"
+#include "engine/data/idx.h"
 
 /* A broken promise is a crash, whatever NDEBUG says. */
 static void must(bool holds)

@@ -9,8 +9,8 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "engine/table.h"
-#include "engine/words.h"
+#include "engine/data/table.h"
+#include "engine/data/words.h"
 
 /* A broken promise is a crash, whatever NDEBUG says. */
 static void must(bool holds)

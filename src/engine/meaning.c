@@ -4,8 +4,8 @@
 
 #include "base/json.h"
 #include "base/json_out.h"
+#include "engine/data/vocabulary.h"
 #include "engine/model_inside.h"
-#include "engine/vocabulary.h"
 
 enum { MAX_SIDE = 1 << 16, MAX_LABELS = 1 << 20, MAX_WORDS = 1 << 26, CHANNELS = 3 };
 

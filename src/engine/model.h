@@ -7,7 +7,7 @@
 #ifndef TRIDENT_ENGINE_MODEL_H
 #define TRIDENT_ENGINE_MODEL_H
 
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 #ifdef __cplusplus
 extern "C" {

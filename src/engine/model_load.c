@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/data/vocabulary.h"
 #include "engine/model_inside.h"
-#include "engine/vocabulary.h"
 #include "os/file.h"
 #include "wire/safetensors.h"
 

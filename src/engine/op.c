@@ -11,7 +11,7 @@ enum { ALIGNMENT = 64 };
 /* The block's own address is kept right in front of what is given out. */
 float *op_floats(const struct mem *mem, size_t count)
 {
-    if (count > (SIZE_MAX - 2 * PAGES_LARGE) / sizeof(float))
+    if (count > (SIZE_MAX - 2 * (size_t)PAGES_LARGE) / sizeof(float))
         return NULL;
     size_t bytes = count * sizeof(float);
     size_t align = bytes >= 2 * (size_t)PAGES_LARGE ? (size_t)PAGES_LARGE : (size_t)ALIGNMENT;

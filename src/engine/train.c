@@ -91,6 +91,7 @@ static tri_status join(struct run *run)
     options.consistency = run->options->consistency;
     options.placement = run->options->placement;
     options.servers = run->options->servers;
+    options.checksum_every = run->options->checksum_every;
     options.log = run->calls->log;
     options.log_ctx = run->calls->ctx;
     tri_status status = tri_open(&options, &run->job, run->err);

@@ -5,7 +5,7 @@
 #ifndef TRIDENT_ENGINE_TRAIN_H
 #define TRIDENT_ENGINE_TRAIN_H
 
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,7 +31,7 @@ struct train_options {
     uint64_t seed;
     uint32_t evaluate_every; /* epochs; 0: only at the end */
     const char *out;         /* FILE.safetensors, written by rank 0; NULL: none */
-    bool checksums;          /* compare replicas each epoch, and stop if they differ */
+    uint32_t checksum_every; /* iterations: compare replicas, and stop if they differ; 0: never */
     bool time_ops;           /* fill train_report.ops */
 };
 

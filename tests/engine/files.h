@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "engine/data.h"
+#include "engine/data/data.h"
 #include "lib/test.h"
 #include "os/file.h"
 

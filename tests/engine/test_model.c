@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/vocabulary.h"
+#include "engine/data/vocabulary.h"
 #include "lib/test.h"
 #include "os/file.h"
 #include "wire/safetensors.h"

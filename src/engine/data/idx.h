@@ -2,11 +2,11 @@
  *
  * Two zero bytes, 8 for "unsigned bytes", the number of dimensions; each dimension in 32 bits, high
  * byte first; then the values, the last dimension fastest. */
-#ifndef TRIDENT_ENGINE_IDX_H
-#define TRIDENT_ENGINE_IDX_H
+#ifndef TRIDENT_ENGINE_DATA_IDX_H
+#define TRIDENT_ENGINE_DATA_IDX_H
 
 #include "base/error.h"
-#include "engine/images.h"
+#include "engine/data/images.h"
 
 #ifdef __cplusplus
 extern "C" {

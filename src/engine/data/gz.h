@@ -1,6 +1,6 @@
 /* Files of data, plain or gzip: found and read whole. */
-#ifndef TRIDENT_ENGINE_GZ_H
-#define TRIDENT_ENGINE_GZ_H
+#ifndef TRIDENT_ENGINE_DATA_GZ_H
+#define TRIDENT_ENGINE_DATA_GZ_H
 
 #include <stdbool.h>
 #include <stddef.h>

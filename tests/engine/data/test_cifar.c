@@ -1,5 +1,5 @@
 /* engine/cifar: records of a label and an image. */
-#include "engine/cifar.h"
+#include "engine/data/cifar.h"
 
 #include "engine/files.h"
 

@@ -1,10 +1,10 @@
 /* CIFAR-10's binary files: records of a label and an image of 3 x 32 x 32 bytes. */
-#ifndef TRIDENT_ENGINE_CIFAR_H
-#define TRIDENT_ENGINE_CIFAR_H
+#ifndef TRIDENT_ENGINE_DATA_CIFAR_H
+#define TRIDENT_ENGINE_DATA_CIFAR_H
 
 #include "base/error.h"
-#include "engine/images.h"
-#include "engine/vocabulary.h"
+#include "engine/data/images.h"
+#include "engine/data/vocabulary.h"
 
 #ifdef __cplusplus
 extern "C" {

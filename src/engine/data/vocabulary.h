@@ -2,8 +2,8 @@
  *
  * Numbers count from 0 in the order in which names were added. A vocabulary that nobody adds to any
  * more may be read by any number of threads. */
-#ifndef TRIDENT_ENGINE_VOCABULARY_H
-#define TRIDENT_ENGINE_VOCABULARY_H
+#ifndef TRIDENT_ENGINE_DATA_VOCABULARY_H
+#define TRIDENT_ENGINE_DATA_VOCABULARY_H
 
 #include <stdbool.h>
 #include <stddef.h>

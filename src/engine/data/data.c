@@ -1,14 +1,14 @@
 /* Opens data sets by the names that users write, and makes batches of them. */
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/names.h"
-#include "engine/gz.h"
-#include "engine/pictures.h"
-#include "engine/texts.h"
+#include "engine/data/gz.h"
+#include "engine/data/pictures.h"
+#include "engine/data/texts.h"
 
 enum kind { IDX, CIFAR, TABLE };
 

@@ -1,6 +1,6 @@
 /* Images and their labels as files hold them: bytes. */
-#ifndef TRIDENT_ENGINE_IMAGES_H
-#define TRIDENT_ENGINE_IMAGES_H
+#ifndef TRIDENT_ENGINE_DATA_IMAGES_H
+#define TRIDENT_ENGINE_DATA_IMAGES_H
 
 #include "base/mem.h"
 #include "engine/op.h"

@@ -1,13 +1,13 @@
 /* Reads tables of labels and texts. */
-#include "engine/texts.h"
+#include "engine/data/texts.h"
 
 #include <string.h>
 #include <strings.h>
 
 #include "base/rng.h"
-#include "engine/gz.h"
-#include "engine/table.h"
-#include "engine/words.h"
+#include "engine/data/gz.h"
+#include "engine/data/table.h"
+#include "engine/data/words.h"
 
 enum { LABEL_MAX = 200, LENGTH_MAX = 256, HELD_OUT = 10 /* one in so many */ };
 

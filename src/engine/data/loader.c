@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 enum { AHEAD = 3 };
 

@@ -1,5 +1,5 @@
 /* engine/stream: every epoch is a permutation of its own. */
-#include "engine/data.h"
+#include "engine/data/data.h"
 #include "lib/test.h"
 
 TEST(each_epoch_is_a_permutation_of_its_own)

@@ -1,7 +1,7 @@
 /* engine/loader: batches made ahead are those that the stream asks for. */
 #include <string.h>
 
-#include "engine/data.h"
+#include "engine/data/data.h"
 #include "lib/test.h"
 
 enum { SAMPLES = 23, SIDE = 3, BATCH = 4 };

@@ -1,13 +1,13 @@
 /* Reads images with their labels. */
-#include "engine/pictures.h"
+#include "engine/data/pictures.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/cifar.h"
-#include "engine/gz.h"
-#include "engine/idx.h"
+#include "engine/data/cifar.h"
+#include "engine/data/gz.h"
+#include "engine/data/idx.h"
 
 /* Mean and inverse standard deviation of each channel. Sums of bytes are exact. */
 static void measure(const struct images *images, struct data *out)

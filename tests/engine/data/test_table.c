@@ -1,5 +1,5 @@
 /* engine/table: rows and cells, and what is wrong with files that have none. */
-#include "engine/table.h"
+#include "engine/data/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

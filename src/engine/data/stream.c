@@ -1,6 +1,6 @@
 /* The order of samples: one permutation per epoch. */
 #include "base/rng.h"
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 struct order {
     uint64_t epoch; /* UINT64_MAX: none yet */

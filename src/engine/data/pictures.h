@@ -1,8 +1,8 @@
 /* Image data sets: from the files of a folder to scaled samples. */
-#ifndef TRIDENT_ENGINE_PICTURES_H
-#define TRIDENT_ENGINE_PICTURES_H
+#ifndef TRIDENT_ENGINE_DATA_PICTURES_H
+#define TRIDENT_ENGINE_DATA_PICTURES_H
 
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* Text data sets: from a table's rows to tokens and labels. */
-#ifndef TRIDENT_ENGINE_TEXTS_H
-#define TRIDENT_ENGINE_TEXTS_H
+#ifndef TRIDENT_ENGINE_DATA_TEXTS_H
+#define TRIDENT_ENGINE_DATA_TEXTS_H
 
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 #ifdef __cplusplus
 extern "C" {

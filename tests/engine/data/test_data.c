@@ -1,5 +1,5 @@
 /* engine/data: what users write becomes samples, or an error that says where. */
-#include "engine/data.h"
+#include "engine/data/data.h"
 
 #include <math.h>
 

@@ -9,8 +9,8 @@
  *
  * A row is at most TABLE_MAX_ROW bytes long: a longer one is a file of another kind, or a quotation
  * mark that nobody closes. Reading is linear in the bytes. */
-#ifndef TRIDENT_ENGINE_TABLE_H
-#define TRIDENT_ENGINE_TABLE_H
+#ifndef TRIDENT_ENGINE_DATA_TABLE_H
+#define TRIDENT_ENGINE_DATA_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,8 +10,8 @@
  *   endings 's 've 're 'd 'll 'm and n't are words of their own: "don't" is "do" and "n't", and so
  *   is "do n't", as some data sets write it. At the edge of a word it is a quotation mark.
  * - A word is cut after WORDS_MAX bytes, between two characters. */
-#ifndef TRIDENT_ENGINE_WORDS_H
-#define TRIDENT_ENGINE_WORDS_H
+#ifndef TRIDENT_ENGINE_DATA_WORDS_H
+#define TRIDENT_ENGINE_DATA_WORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,11 +17,11 @@
  * files are numbers up to the largest label of the training files; those of tables are what stands
  * in the label column, numbered as they appear. Words (words.h) are numbered as they appear in the
  * training part. */
-#ifndef TRIDENT_ENGINE_DATA_H
-#define TRIDENT_ENGINE_DATA_H
+#ifndef TRIDENT_ENGINE_DATA_DATA_H
+#define TRIDENT_ENGINE_DATA_DATA_H
 
+#include "engine/data/vocabulary.h"
 #include "engine/net.h"
-#include "engine/vocabulary.h"
 
 #ifdef __cplusplus
 extern "C" {

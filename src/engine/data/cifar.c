@@ -1,10 +1,10 @@
 /* Reads CIFAR-10's binary files. */
-#include "engine/cifar.h"
+#include "engine/data/cifar.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/gz.h"
+#include "engine/data/gz.h"
 #include "os/file.h"
 
 static tri_status no_records(const char *name, size_t len, tri_error *err)

@@ -1,10 +1,10 @@
 /* engine/words and engine/vocabulary: what is a word, and which number it has. */
-#include "engine/words.h"
+#include "engine/data/words.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/vocabulary.h"
+#include "engine/data/vocabulary.h"
 #include "lib/test.h"
 
 /* The words with '|' between them. */

@@ -1,5 +1,5 @@
 /* Names in one run of bytes, found by a hash table of their numbers. */
-#include "engine/vocabulary.h"
+#include "engine/data/vocabulary.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Splits text into words. */
-#include "engine/words.h"
+#include "engine/data/words.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* engine/idx and engine/gz: IDX files, plain and gzip, whole and broken. */
-#include "engine/idx.h"
+#include "engine/data/idx.h"
 
+#include "engine/data/gz.h"
 #include "engine/files.h"
-#include "engine/gz.h"
 
 static unsigned char counting(size_t i)
 {

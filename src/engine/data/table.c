@@ -1,5 +1,5 @@
 /* Splits text into rows and cells. */
-#include "engine/table.h"
+#include "engine/data/table.h"
 
 #include <string.h>
 

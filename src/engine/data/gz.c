@@ -1,5 +1,5 @@
 /* Reads files, unpacking those that are gzip. */
-#include "engine/gz.h"
+#include "engine/data/gz.h"
 
 #include <stdint.h>
 #include <stdio.h>

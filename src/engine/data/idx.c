@@ -1,9 +1,9 @@
 /* Reads IDX files. */
-#include "engine/idx.h"
+#include "engine/data/idx.h"
 
 #include <string.h>
 
-#include "engine/gz.h"
+#include "engine/data/gz.h"
 
 static uint32_t big_endian(const uint8_t *p)
 {
