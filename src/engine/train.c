@@ -354,11 +354,13 @@ static tri_status note_ops(struct run *run)
     double n = run->done > 0 ? (double)run->done : 1;
     if (!run->options->time_ops)
         return TRI_OK;
-    report->ops = mem_array(run->mem, net_ops(run->net), sizeof *report->ops);
+    size_t count = net_ops(run->net);
+    double rest = report->compute_s / n;
+    report->ops = mem_array(run->mem, count + 1, sizeof *report->ops);
     if (report->ops == NULL)
         return fail_nomem(run->err, "a report");
-    report->op_count = net_ops(run->net);
-    for (size_t i = 0; i < report->op_count; i++) {
+    report->op_count = count + 1;
+    for (size_t i = 0; i < count; i++) {
         struct net_times times = net_times(run->net, i);
         struct train_op *op = &report->ops[i];
         (void)snprintf(op->name, sizeof op->name, "%s", times.name);
@@ -366,7 +368,12 @@ static tri_status note_ops(struct run *run)
         op->forward_s = times.forward_s / n;
         op->weigh_s = times.weigh_s / n;
         op->backward_s = times.backward_s / n;
+        rest -= op->forward_s + op->weigh_s + op->backward_s;
     }
+    struct train_op *others = &report->ops[count];
+    (void)snprintf(others->name, sizeof others->name, "optimiser, batches");
+    (void)snprintf(others->kind, sizeof others->kind, "rest");
+    others->forward_s = fmax(rest, 0);
     return TRI_OK;
 }
 

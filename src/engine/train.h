@@ -58,6 +58,7 @@ struct train_layer {
     double sent_bytes; /* by this worker in an iteration, as planned */
 };
 
+/* Of the net; the last one is the rest of the loop, all of it in forward_s. */
 struct train_op {
     char name[OP_NAME], kind[16];
     double forward_s, weigh_s, backward_s; /* of an iteration */

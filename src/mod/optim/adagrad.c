@@ -3,13 +3,15 @@
 
 #include "trident/module.h"
 
-static void step(const float args[TRI_OPTIMIZER_ARGS], float *params, float *state,
-                 const float *mean, size_t n, float lr, uint64_t steps)
+static void step(const float args[TRI_OPTIMIZER_ARGS], float *restrict params,
+                 float *restrict state, const float *restrict mean, size_t n, float lr,
+                 uint64_t steps)
 {
+    float epsilon = args[0];
     (void)steps;
     for (size_t i = 0; i < n; i++) {
         state[i] += mean[i] * mean[i];
-        params[i] -= lr * mean[i] / (sqrtf(state[i]) + args[0]);
+        params[i] -= lr * mean[i] / (sqrtf(state[i]) + epsilon);
     }
 }
 

@@ -15,8 +15,9 @@ static double power(double b, uint64_t n)
     return result;
 }
 
-static void step(const float args[TRI_OPTIMIZER_ARGS], float *params, float *state,
-                 const float *mean, size_t n, float lr, uint64_t steps)
+static void step(const float args[TRI_OPTIMIZER_ARGS], float *restrict params,
+                 float *restrict state, const float *restrict mean, size_t n, float lr,
+                 uint64_t steps)
 {
     float b1 = args[0], b2 = args[1], epsilon = args[2];
     float unbias1 = (float)(1 / (1 - power((double)b1, steps + 1)));

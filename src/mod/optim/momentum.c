@@ -1,12 +1,14 @@
 /* momentum: v = m v + g; w -= lr v. */
 #include "trident/module.h"
 
-static void step(const float args[TRI_OPTIMIZER_ARGS], float *params, float *state,
-                 const float *mean, size_t n, float lr, uint64_t steps)
+static void step(const float args[TRI_OPTIMIZER_ARGS], float *restrict params,
+                 float *restrict state, const float *restrict mean, size_t n, float lr,
+                 uint64_t steps)
 {
+    float keep = args[0];
     (void)steps;
     for (size_t i = 0; i < n; i++) {
-        state[i] = args[0] * state[i] + mean[i];
+        state[i] = keep * state[i] + mean[i];
         params[i] -= lr * state[i];
     }
 }
