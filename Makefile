@@ -20,8 +20,7 @@ run: build ## build, and train a net on Fashion-MNIST with 2 workers: about two 
 	@echo "== $(RUN)"
 	@$(RUN)
 	@echo
-	@echo "And:"
-	@echo "  build/bin/trident predict --model build/fashion.safetensors --data fashion-mnist"
+	@echo "Here trident is build/bin/trident. And:"
 	@echo "  build/bin/trident plan --model vgg19 --workers 8 --bandwidth 10Gbit"
 	@echo "  build/bin/trident run -n 4 -- build/bin/examples/sgd    # your own loop: examples/"
 	@echo "All commands: build/bin/trident help"

@@ -9,7 +9,7 @@ enum { HELP_COLUMN = 28, HELP_WIDTH = 96 };
 
 /* What the command is, for the overview and its man page. */
 static const char overview_summary[] =
-    "plan how the layers of a neural network are synchronised between machines";
+    "train a neural network on several machines as one: plan, simulate, run";
 static const char overview_about[] =
     "Trains on several processes or machines as one, with a built-in engine or around a loop of "
     "your own (libtrident). Given the layers of a model and a description of a cluster, works out "

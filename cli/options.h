@@ -37,7 +37,7 @@ struct option_row {
 };
 
 /* What is left of the command line: at most max positional arguments. */
-enum { ARGUMENTS_MAX = 4 };
+enum { ARGUMENTS_MAX = 64 };
 struct arguments {
     const char *at[ARGUMENTS_MAX];
     size_t count;

@@ -92,6 +92,9 @@ static tri_status predict_run(struct cli *cli, const void *settings_,
 
 #define FIELD(name) .offset = offsetof(struct predict_settings, name)
 
+static const char *const headers[] = {
+    [DATA_HEADER_AUTO] = "auto", [DATA_HEADER_YES] = "yes", [DATA_HEADER_NO] = "no", NULL};
+
 static const struct option_row predict_options[] = {
     {.name = "model",
      .value = "FILE.safetensors",
@@ -122,6 +125,13 @@ static const struct option_row predict_options[] = {
      .max = 10000,
      FIELD(text_column),
      .help = "column of a table with the texts, from 1"},
+    {.name = "header",
+     .value = "auto|yes|no",
+     .fallback = "auto",
+     .type = OPTION_CHOICE,
+     FIELD(header),
+     .choices = headers,
+     .help = "whether the first row of a table names the columns; auto: if it has usual names"},
     {.name = "unlabelled",
      .type = OPTION_FLAG,
      FIELD(unlabelled),
@@ -157,8 +167,9 @@ const struct command command_predict = {
     .about =
         "Prints for each sample the likeliest label and its probability and, if the data has "
         "labels, how many were right, and which were mistaken for which most often.\n\n"
-        "A model of texts takes up to four texts as arguments, a line of standard input for each "
-        "text, or --data. A model of images takes --data. Beside FILE.safetensors, which holds the "
+        "A model of texts takes up to 64 texts as arguments, any number as lines of standard "
+        "input, or --data. A model of images takes --data. Beside FILE.safetensors, which holds "
+        "the "
         "model's values, stands FILE.json with its net, labels and words: both are needed. Words "
         "that were not in the training data all count as the same unknown word; a text is cut "
         "after as many words as the longest one had that the model was trained on.",

@@ -12,6 +12,7 @@ extern "C" {
 struct predict_settings {
     const char *model, *data;
     uint64_t batch, label_column, text_column;
+    unsigned header; /* enum data_header */
     bool unlabelled, probabilities, json;
 };
 

@@ -14,6 +14,14 @@ static tri_status images_wanted(const struct predict_settings *settings, tri_err
     return TRI_EINPUT;
 }
 
+/* A file without labels looks as if it had some that the model does not know. */
+static void advise(const struct predict_settings *settings, tri_error *err)
+{
+    if (!settings->unlabelled && strncmp(err->text, "the label '", 11) == 0)
+        fail_next(err, "correct it, say which column holds the labels (--label-column), or give "
+                       "--unlabelled if none does");
+}
+
 static tri_status read_file(const struct cli *cli, const struct predict_settings *settings,
                             const struct arguments *arguments, const struct model *model,
                             struct predict_input *out, tri_error *err)
@@ -26,8 +34,12 @@ static tri_status read_file(const struct cli *cli, const struct predict_settings
     const struct data_options options = {.data = settings->data,
                                          .label_column = (uint32_t)settings->label_column,
                                          .text_column = (uint32_t)settings->text_column,
+                                         .header = (enum data_header)settings->header,
                                          .unlabelled = settings->unlabelled};
-    return data_read(&options, &model->data, cli->mem, &out->data, err);
+    tri_status status = data_read(&options, &model->data, cli->mem, &out->data, err);
+    if (status == TRI_EINPUT && model->data.text)
+        advise(settings, err);
+    return status;
 }
 
 /* ---- texts ---- */

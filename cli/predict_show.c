@@ -7,11 +7,27 @@
 #include "cli/predict.h"
 #include "cli/table.h"
 
-enum { TEXT_WIDTH = 60, LABEL_WIDTH = 30, MOST_CLASSES = 2048, MISTAKES = 3 };
+enum { TEXT_WIDTH = 60, LABEL_WIDTH = 60, LABEL_BYTES = 256, MOST_CLASSES = 2048, MISTAKES = 3 };
 
 static const char *label_at(const struct predictions *found, uint32_t label)
 {
     return vocabulary_at(found->input->data.classes, label);
+}
+
+/* A label that may stand in a line of ours: whole, or its beginning and a mark. */
+static const char *shown(const struct predictions *found, uint32_t label, char out[LABEL_BYTES])
+{
+    (void)snprintf(out, LABEL_BYTES, "%s", label_at(found, label));
+    printable(out);
+    if (printable_columns(out) <= LABEL_WIDTH)
+        return out;
+    size_t end = 0;
+    for (size_t left = LABEL_WIDTH - 3; left > 0; left--)
+        do
+            end++;
+        while (((unsigned char)out[end] & 0xC0) == 0x80);
+    (void)snprintf(out + end, LABEL_BYTES - end, "...");
+    return out;
 }
 
 static float probability(const struct predictions *found, size_t sample, uint32_t label)
@@ -47,19 +63,20 @@ static uint32_t next_likely(const struct predictions *found, size_t sample, uint
 static void put_row(struct table *table, const struct predictions *found, size_t sample,
                     uint32_t label, bool first)
 {
+    char name[LABEL_BYTES];
     if (!first)
         table_cell(table, "%s", "");
     else if (found->input->texts != NULL)
         table_cell(table, "%.400s", found->input->texts[sample]);
     else
         table_cell(table, "%zu", sample + 1);
-    table_cell(table, "%.*s", LABEL_WIDTH, label_at(found, label));
+    table_cell(table, "%s", shown(found, label, name));
     table_cell(table, "%.3f", (double)probability(found, sample, label));
     if (!has_truth(found))
         return;
     uint32_t truth = found->input->data.labels[sample];
     bool wrong = first && truth != label;
-    table_cell(table, "%.*s", LABEL_WIDTH, wrong ? label_at(found, truth) : "");
+    table_cell(table, "%s", wrong ? shown(found, truth, name) : "");
 }
 
 static void put_sample(struct table *table, const struct predictions *found, size_t sample)
@@ -104,14 +121,6 @@ static size_t take_worst(size_t *mistaken, uint32_t classes, uint32_t *truth, ui
     return times;
 }
 
-/* A label that may stand in a line of ours. */
-static const char *shown(const struct predictions *found, uint32_t label, char out[LABEL_WIDTH + 1])
-{
-    (void)snprintf(out, LABEL_WIDTH + 1, "%s", label_at(found, label));
-    printable(out);
-    return out;
-}
-
 static void put_mistakes(const struct predictions *found, const struct mem *mem, struct buf *out)
 {
     uint32_t classes = found->classes, truth, label;
@@ -128,7 +137,7 @@ static void put_mistakes(const struct predictions *found, const struct mem *mem,
     }
     for (size_t i = 0; i < MISTAKES; i++) {
         size_t times = take_worst(mistaken, classes, &truth, &label);
-        char is[LABEL_WIDTH + 1], taken[LABEL_WIDTH + 1];
+        char is[LABEL_BYTES], taken[LABEL_BYTES];
         if (times > 0)
             buf_format(out, "%s %s taken for %s, %zu time%s\n", i == 0 ? "mistakes:" : "         ",
                        shown(found, truth, is), shown(found, label, taken), times,

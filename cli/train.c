@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/names.h"
 #include "engine/model.h"
@@ -54,6 +55,43 @@ static tri_status check_servers(const struct train_settings *settings, tri_error
     return TRI_EINPUT;
 }
 
+/* The model's files come by another name and are renamed: what was printed into one of them would
+ * be gone. */
+static tri_status check_apart(const struct stat *output, const char *path, tri_error *err)
+{
+    struct stat file;
+    if (stat(path, &file) != 0 || file.st_dev != output->st_dev || file.st_ino != output->st_ino)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "the output goes to '%.150s', a file of the model that --out writes",
+         path);
+    fail_next(err, "send the output to another file");
+    return TRI_EINPUT;
+}
+
+static tri_status check_output(const struct cli *cli, const char *model, tri_error *err)
+{
+    struct stat output;
+    struct buf json;
+    if (cli->out == NULL || fstat(fileno(cli->out), &output) != 0 || !S_ISREG(output.st_mode))
+        return TRI_OK;
+    buf_init(&json, cli->mem);
+    buf_add(&json, model,
+            strlen(model) - strlen(".safetensors")); /* model_check_path() has looked */
+    buf_text(&json, ".json");
+    tri_status status =
+        buf_ok(&json) ? check_apart(&output, buf_string(&json), err) : fail_nomem(err, "a path");
+    if (status == TRI_OK)
+        status = check_apart(&output, model, err);
+    buf_fini(&json);
+    return status;
+}
+
+static tri_status check_out(const struct cli *cli, const char *model, tri_error *err)
+{
+    tri_status status = model_check_path(model, cli->mem, err);
+    return status == TRI_OK ? check_output(cli, model, err) : status;
+}
+
 /* ---- the result ---- */
 
 static tri_status tell_interrupted(const struct train_outcome *outcome, tri_error *err)
@@ -98,7 +136,7 @@ tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_
     status = joins ? check_launcher(&request.settings, &rank, err)
                    : check_servers(&request.settings, err);
     if (status == TRI_OK && rank == 0 && request.settings.out != NULL)
-        status = model_check_path(request.settings.out, cli->mem, err);
+        status = check_out(cli, request.settings.out, err);
     if (status != TRI_OK)
         return status;
     if (!joins && request.settings.workers > 1)
@@ -135,6 +173,10 @@ const struct command command_train = {
         "and the time left: on a terminal in one line, else in a line for each epoch. The result "
         "goes to standard output. A worker that fails is named and the others are stopped. Ctrl-C "
         "stops all, prints what there is and exits with 130.\n\n"
+        "Sizes of models, given behind a colon and parted by commas: mlp:WIDTHxLAYERS, or width=, "
+        "layers=; resnet20: blocks= (of each stage, 3); textcnn: embed=, filters=, hidden=, "
+        "dropout=. A process that trains alone uses one core, or as many as OMP_NUM_THREADS "
+        "says.\n\n"
         "Defaults by model:" TRAIN_DEFAULTS(AS_TEXT),
     .examples =
         "trident train --data fashion-mnist --model lenet --workers 2\n"

@@ -28,6 +28,7 @@ enum { TRAIN_WORKERS_MAX = 1024, TRAIN_OPTIMIZER = 64 };
 struct train_settings {
     const char *data, *test, *model;
     uint64_t label_column, text_column, max_length;
+    unsigned header; /* enum data_header */
     uint64_t workers, servers, iterations, batch, seed, evaluate_every;
     const char *epochs, *lr, *momentum, *optimizer, *schedule;
     const char *scheme, *consistency, *placement, *out;
@@ -43,6 +44,7 @@ struct train_request {
 };
 
 extern const struct option_row train_rows[];
+extern const char *const train_headers[]; /* by enum data_header, ended by NULL */
 tri_status train_read(int argc, const char *const *argv, struct train_request *request,
                       tri_error *err);
 
@@ -62,6 +64,11 @@ struct train_event {
 /* From a line of a log, as tri_options.log gives it; t_s, clock and rank are the caller's. */
 void train_event_of(int level, const char *line, struct train_event *out);
 
+/* A test on the way. */
+struct train_test {
+    double epoch, accuracy;
+};
+
 /* What one worker ended with. */
 struct train_rank {
     bool known;
@@ -78,6 +85,8 @@ struct train_outcome {
     bool moved; /* there was a moment, and this is rank 0's last one: */
     struct train_moment moment;
     double tested; /* the last accuracy on the test set; NaN: none */
+    struct train_test *tests;
+    size_t test_count, test_room;
     struct train_rank *ranks;
     struct train_event *events;
     size_t event_count, event_room;
@@ -87,6 +96,7 @@ struct train_outcome {
 tri_status train_outcome_init(struct train_outcome *outcome, uint32_t workers,
                               const struct mem *mem, tri_error *err);
 void train_outcome_fini(struct train_outcome *outcome);
+/* Without memory, a test on the way is forgotten. */
 void train_outcome_moment(struct train_outcome *outcome, const struct train_moment *moment);
 /* Takes over the report's memory if it is rank 0's and frees it if not. */
 void train_outcome_report(struct train_outcome *outcome, struct train_report *report);
@@ -101,6 +111,8 @@ tri_status train_outcome_check(const struct train_outcome *outcome,
 
 void train_text(const struct train_outcome *outcome, const struct train_request *request,
                 struct buf *out);
+void train_next(const struct train_outcome *outcome, const struct train_request *request,
+                struct buf *out); /* what to try next */
 void train_json(const struct train_outcome *outcome, const struct train_request *request,
                 struct buf *out);
 /* The summary or the document; for a run that Ctrl-C ended, what there is, and TRI_EPEER. */

@@ -53,7 +53,7 @@ static void put_settings(struct json_out *json, const struct train_request *requ
     json_out_count(json, "batch", options->batch);
     json_out_number(json, "lr", options->lr);
     json_out_string(json, "schedule", schedules[options->schedule]);
-    json_out_string(json, "optimizer", options->optimizer);
+    json_out_string(json, "optimizer", request->optimizer);
     json_out_string(json, "consistency", options->consistency);
     json_out_string(json, "placement", options->placement);
     json_out_count(json, "seed", options->seed);
@@ -108,6 +108,26 @@ static void put_ranks(struct json_out *json, const struct train_outcome *outcome
     json_out_close(json);
 }
 
+static void put_test(struct json_out *json, double epoch, double accuracy)
+{
+    json_out_object(json, NULL);
+    json_out_number(json, "epoch", epoch);
+    json_out_number(json, "test_accuracy", accuracy);
+    json_out_close(json);
+}
+
+/* Those on the way, and the one at the end. */
+static void put_tests(struct json_out *json, const struct train_outcome *outcome)
+{
+    const struct train_report *report = &outcome->report;
+    json_out_array(json, "tests");
+    for (size_t i = 0; i < outcome->test_count; i++)
+        put_test(json, outcome->tests[i].epoch, outcome->tests[i].accuracy);
+    if (outcome->reported && !isnan(report->test_accuracy))
+        put_test(json, report->epochs, report->test_accuracy);
+    json_out_close(json);
+}
+
 static void put_events(struct json_out *json, const struct train_outcome *outcome)
 {
     json_out_array(json, "events");
@@ -142,6 +162,7 @@ void train_json(const struct train_outcome *outcome, const struct train_request 
     if (request->settings.profile)
         put_ops(&json, &outcome->report);
     put_ranks(&json, outcome);
+    put_tests(&json, outcome);
     put_events(&json, outcome);
     json_out_close(&json);
 }

@@ -115,11 +115,11 @@ void train_live_begun(struct train_live *live, const struct train_request *reque
     if (live->file == NULL)
         return;
     train_live_clear(live);
-    fprintf(live->file, "%s with %s parameters on %s: %llu samples, %u worker%s, batches of %u\n",
+    fprintf(live->file, "%s with %s parameters on %s: %llu sample%s, %u worker%s, batches of %u\n",
             request->settings.model, units_show_count((double)report->params, params),
             request->settings.data, (unsigned long long)report->train_samples,
-            (unsigned)report->workers, report->workers == 1 ? "" : "s",
-            (unsigned)request->options.batch);
+            report->train_samples == 1 ? "" : "s", (unsigned)report->workers,
+            report->workers == 1 ? "" : "s", (unsigned)request->options.batch);
     (void)fflush(live->file);
 }
 

@@ -3,6 +3,9 @@
 
 #define FIELD(name) .offset = offsetof(struct train_settings, name)
 
+const char *const train_headers[] = {
+    [DATA_HEADER_AUTO] = "auto", [DATA_HEADER_YES] = "yes", [DATA_HEADER_NO] = "no", NULL};
+
 const struct option_row train_rows[] = {
     {.name = "data",
      .value = "DATA",
@@ -15,7 +18,8 @@ const struct option_row train_rows[] = {
      .type = OPTION_TEXT,
      FIELD(model),
      .required = true,
-     .help = "mlp, lenet, cifar10-quick, resnet20 or textcnn, with sizes if wanted: mlp:4096x4"},
+     .help = "mlp, lenet, cifar10-quick, resnet20 or textcnn, with sizes if wanted: mlp:4096x4, "
+             "textcnn:filters=100,hidden=0"},
     {.name = "workers",
      .value = "N",
      .otherwise = "1, or as many as the launcher has",
@@ -84,7 +88,7 @@ const struct option_row train_rows[] = {
      .otherwise = "the data set's own, or a tenth held out by seed",
      .type = OPTION_TEXT,
      FIELD(test),
-     .help = "samples to test with"},
+     .help = "samples to test with: FILE, of the kind of --data, or KIND:FILE"},
     {.name = "label-column",
      .value = "N",
      .otherwise = "by header, or 1",
@@ -101,6 +105,13 @@ const struct option_row train_rows[] = {
      .min = 1,
      .max = 10000,
      .help = "of a table: where the text is"},
+    {.name = "header",
+     .value = "auto|yes|no",
+     .fallback = "auto",
+     .type = OPTION_CHOICE,
+     FIELD(header),
+     .choices = train_headers,
+     .help = "of a table: whether its first row names the columns; auto: if it has usual names"},
     {.name = "max-length",
      .value = "N",
      .otherwise = "the longest, at most 256",

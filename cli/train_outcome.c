@@ -25,15 +25,28 @@ void train_outcome_fini(struct train_outcome *outcome)
 {
     free_report(outcome, &outcome->report);
     mem_free(outcome->mem, outcome->ranks);
+    mem_free(outcome->mem, outcome->tests);
     mem_free(outcome->mem, outcome->events);
+}
+
+static void add_test(struct train_outcome *outcome, double epoch, double accuracy)
+{
+    void *tests = outcome->tests;
+    if (mem_grow(outcome->mem, &tests, &outcome->test_room, outcome->test_count + 1,
+                 sizeof *outcome->tests) == NULL)
+        return;
+    outcome->tests = tests;
+    outcome->tests[outcome->test_count++] = (struct train_test){epoch, accuracy};
 }
 
 void train_outcome_moment(struct train_outcome *outcome, const struct train_moment *moment)
 {
     outcome->moved = true;
     outcome->moment = *moment;
-    if (moment->tested)
-        outcome->tested = moment->test_accuracy;
+    if (!moment->tested)
+        return;
+    outcome->tested = moment->test_accuracy;
+    add_test(outcome, moment->epoch, moment->test_accuracy);
 }
 
 void train_outcome_report(struct train_outcome *outcome, struct train_report *report)

@@ -313,6 +313,7 @@ static void fill(struct train_request *request)
         .test = settings->test,
         .label_column = (uint32_t)settings->label_column,
         .text_column = (uint32_t)settings->text_column,
+        .header = (enum data_header)settings->header,
         .max_length = (uint32_t)settings->max_length,
         .seed = settings->seed,
     };

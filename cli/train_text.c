@@ -25,8 +25,8 @@ static void put_head(const struct train_outcome *outcome, const struct train_req
     buf_format(out, "%u worker%s, batches of %u, %s, learning rate %g\n",
                (unsigned)outcome->workers, plural(outcome->workers),
                (unsigned)request->options.batch, request->optimizer, request->options.lr);
-    buf_format(out, "\ntest accuracy  %.4f of %llu samples\n", report->test_accuracy,
-               (unsigned long long)report->test_samples);
+    buf_format(out, "\ntest accuracy  %.4f of %llu sample%s\n", report->test_accuracy,
+               (unsigned long long)report->test_samples, plural(report->test_samples));
     buf_format(out, "training       loss %.4f, accuracy %.4f over the last epoch\n",
                train_outcome_loss(outcome), train_outcome_accuracy(outcome));
     buf_format(out, "speed          %.0f samples/s; %s in all\n", report->samples_per_s,
@@ -43,32 +43,42 @@ static void cell_mb(struct table *table, double bytes)
         table_cell(table, "%.3f", mb);
 }
 
+static void row_of(struct table *table, const char *name, const char *scheme, uint64_t params,
+                   const double *bytes)
+{
+    table_cell(table, "%s", name);
+    if (bytes != NULL)
+        table_cell(table, "%s", scheme);
+    table_cell(table, "%llu", (unsigned long long)params);
+    if (bytes != NULL)
+        cell_mb(table, *bytes);
+}
+
+/* How layers travel is of no interest where none does. */
 static void put_layers(const struct train_report *report, struct buf *out)
 {
     struct table table;
     double bytes = 0;
-    table_init(&table, out->mem, "llrr");
+    bool travels = report->workers > 1;
+    table_init(&table, out->mem, travels ? "llrr" : "lr");
     table_cell(&table, "layer");
-    table_cell(&table, "scheme");
+    if (travels)
+        table_cell(&table, "scheme");
     table_cell(&table, "parameters");
-    table_cell(&table, "MB/iteration");
+    if (travels)
+        table_cell(&table, "MB/iteration");
     for (size_t i = 0; i < report->layer_count; i++) {
         const struct train_layer *layer = &report->layers[i];
         bytes += layer->sent_bytes;
-        table_cell(&table, "%s", layer->name);
-        table_cell(&table, "%s", layer->scheme);
-        table_cell(&table, "%llu", (unsigned long long)layer->params);
-        cell_mb(&table, layer->sent_bytes);
+        row_of(&table, layer->name, layer->scheme, layer->params,
+               travels ? &layer->sent_bytes : NULL);
     }
-    table_cell(&table, "all");
-    table_cell(&table, "%s", "");
-    table_cell(&table, "%llu", (unsigned long long)report->params);
-    cell_mb(&table, bytes);
+    row_of(&table, "all", "", report->params, travels ? &bytes : NULL);
     buf_char(out, '\n');
     table_print(&table, 40, out);
     table_fini(&table);
-    if (report->workers > 1)
-        buf_text(out, "MB/iteration: what each worker sends, as planned\n");
+    buf_text(out, travels ? "MB/iteration: what each worker sends, as planned\n"
+                          : "one worker: nothing travels\n");
 }
 
 static void put_times(const struct train_report *report, struct buf *out)
@@ -132,24 +142,6 @@ static void put_parameters(const struct train_outcome *outcome, const struct tra
                    plural(outcome->event_count));
 }
 
-static void put_next(const struct train_outcome *outcome, const struct train_request *request,
-                     struct buf *out)
-{
-    const struct train_settings *settings = &request->settings;
-    const char *data = settings->data, *model = settings->model;
-    buf_text(out, "\nTry next:\n");
-    if (settings->out != NULL)
-        buf_format(out, "  trident predict --model %s --data %s\n", settings->out, data);
-    else
-        buf_format(out, "  trident train --data %s --model %s --out %.*s.safetensors\n", data,
-                   model, (int)strcspn(model, ":"), model);
-    buf_format(out, "  trident train --data %s --model %s --workers %u --scheme ps\n", data, model,
-               (unsigned)(outcome->workers > 1 ? outcome->workers : 2));
-    if (!settings->profile)
-        buf_format(out, "  trident train --data %s --model %s --iterations 100 --profile\n", data,
-                   model);
-}
-
 /* Of a run that did not come to a report. */
 static void put_moment(const struct train_outcome *outcome, const struct train_request *request,
                        struct buf *out)
@@ -180,5 +172,5 @@ void train_text(const struct train_outcome *outcome, const struct train_request 
         put_ops(&outcome->report, out);
     put_times(&outcome->report, out);
     put_parameters(outcome, request, out);
-    put_next(outcome, request, out);
+    train_next(outcome, request, out);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "engine/data/vocabulary.h"
 #include "engine/model_inside.h"
 #include "os/file.h"
@@ -53,12 +54,28 @@ static tri_status mismatch(const struct loading *loading, tri_error *err)
     return TRI_EINPUT;
 }
 
+static tri_status check_bytes(const struct loading *loading, const char *values, tri_error *err)
+{
+    size_t head = loading->list->head_bytes;
+    char is[16];
+    (void)snprintf(is, sizeof is, "%08x",
+                   (unsigned)crc32c(0, loading->bytes.data + head, loading->bytes.len - head));
+    if (strcmp(is, values) == 0)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "model '%.100s' is damaged", loading->path);
+    fail_why(err, "its values have the checksum %s, and were written with %.20s", is, values);
+    fail_next(err, "copy it again from where it came, or train it again");
+    return TRI_EINPUT;
+}
+
 /* Values that another program has written have no checksum; then shapes must do. */
 static tri_status check_pair(const struct loading *loading, tri_error *err)
 {
     const char *values = safetensors_text(loading->list, MODEL_VALUES_KEY);
-    if (values == NULL || strcmp(values, loading->meaning.values) == 0)
+    if (values == NULL)
         return TRI_OK;
+    if (strcmp(values, loading->meaning.values) == 0)
+        return check_bytes(loading, values, err);
     fail(err, TRI_EINPUT, "the two files of model '%.100s' do not belong together", loading->path);
     fail_why(err, "one speaks of values '%.20s', the other of '%.20s'", values,
              loading->meaning.values);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "engine/model.h"
 #include "os/clock.h"
 
@@ -29,6 +30,10 @@ struct run {
     struct net_calls hooks;
     uint64_t iterations, done; /* to do, and ended */
     double epochs;
+    /* One number that all workers share, as a layer of its own: it stays 0 until one of them wants
+     * to stop, and then changes for all of them after the same iteration. */
+    float stop, stop_gradient;
+    bool wants_stop;
     float lr;                        /* of this iteration */
     double loop_s;                   /* in iterations, not in tests */
     double said_s;                   /* when the last moment was told */
@@ -102,6 +107,27 @@ static tri_status join(struct run *run)
     return TRI_OK;
 }
 
+static bool shares_stop(const struct run *run)
+{
+    return run->report.workers > 1;
+}
+
+static uint32_t stop_layer(const struct run *run)
+{
+    return (uint32_t)net_params(run->net); /* behind all others */
+}
+
+static tri_status describe_stop(struct run *run)
+{
+    uint32_t number;
+    tri_layer_info info = TRI_LAYER_INIT;
+    info.name = "stop";
+    info.kind = TRI_OTHER;
+    info.rows = info.cols = 1;
+    info.weights = &run->stop;
+    return tri_layer(run->job, &info, &number, run->err);
+}
+
 static tri_status describe(struct run *run)
 {
     for (size_t i = 0; i < net_params(run->net); i++) {
@@ -121,7 +147,8 @@ static tri_status describe(struct run *run)
         run->report.params +=
             (uint64_t)param->rows * param->cols + (param->bias != NULL ? param->rows : 0);
     }
-    return tri_start(run->job, run->err);
+    tri_status status = shares_stop(run) ? describe_stop(run) : TRI_OK;
+    return status == TRI_OK ? tri_start(run->job, run->err) : status;
 }
 
 /* What a worker sends in an iteration for a layer: as worker and, where servers are with the
@@ -277,6 +304,25 @@ static void add(struct tally *tally, double loss, uint32_t right, uint32_t sampl
     tally->samples += samples;
 }
 
+/* Whether the workers have agreed to stop here. */
+static bool stops(struct run *run)
+{
+    if (!shares_stop(run))
+        return run->wants_stop;
+    run->status = tri_sync(run->job, stop_layer(run), run->err);
+    return run->status != TRI_OK || run->stop != 0;
+}
+
+static bool share_stop(struct run *run)
+{
+    tri_update_info update = TRI_UPDATE_INIT;
+    run->stop_gradient = run->wants_stop ? 1 : 0;
+    update.dense = &run->stop_gradient;
+    update.lr = 1;
+    run->status = tri_update(run->job, stop_layer(run), &update, run->err);
+    return run->status == TRI_OK;
+}
+
 static bool iterate(struct run *run)
 {
     const struct train_options *options = run->options;
@@ -291,7 +337,7 @@ static bool iterate(struct run *run)
     if (!net_forward(run->net, true, first, &run->hooks))
         return false;
     net_loss(run->net, options->batch, &loss, &right);
-    if (!net_backward(run->net, &run->hooks))
+    if (!net_backward(run->net, &run->hooks) || (shares_stop(run) && !share_stop(run)))
         return false;
     run->status = tri_clock(run->job, &run->done, run->err);
     run->loop_s += clock_seconds() - since;
@@ -326,9 +372,8 @@ static bool test_now(const struct run *run)
 
 static tri_status loop(struct run *run)
 {
-    bool goes_on = true;
     run->said_s = clock_seconds();
-    while (goes_on && run->done < run->iterations) {
+    while (run->done < run->iterations && !stops(run)) {
         if (!iterate(run))
             return run->status;
         bool ends = ends_epoch(run), tested = ends && test_now(run);
@@ -341,9 +386,9 @@ static tri_status loop(struct run *run)
             run->epoch = (struct tally){0};
         }
         if (ends || tested || clock_seconds() - run->said_s >= MOMENT_S)
-            goes_on = tell(run, tested);
+            run->wants_stop = !tell(run, tested);
     }
-    return TRI_OK;
+    return run->status;
 }
 
 /* ---- the end ---- */
@@ -408,6 +453,19 @@ static tri_status save(struct run *run)
     return model_save(run->options->out, run->net, &info, run->mem, run->err);
 }
 
+/* As tri_checksum() has it, of the net's parameters alone. */
+static uint32_t checksum(struct run *run)
+{
+    uint32_t crc = 0;
+    for (size_t i = 0; i < net_params(run->net); i++) {
+        const struct param *param = net_param(run->net, i);
+        crc = crc32c(crc, param->weights, (size_t)param->rows * param->cols * sizeof(float));
+        if (param->bias != NULL)
+            crc = crc32c(crc, param->bias, param->rows * sizeof(float));
+    }
+    return crc;
+}
+
 /* The others need not wait for the test and the file: the job is closed first. */
 static tri_status finish(struct run *run)
 {
@@ -417,6 +475,7 @@ static tri_status finish(struct run *run)
         status = tri_checksum(run->job, &run->report.params_crc32c, run->err);
     if (status != TRI_OK)
         return status;
+    run->report.params_crc32c = checksum(run);
     tri_close(run->job);
     run->job = NULL;
     if (run->report.rank == 0)

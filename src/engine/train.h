@@ -81,8 +81,8 @@ struct train_report {
 
 struct train_calls {
     void *ctx;
-    /* From the loop, a few times a second and at the end of each epoch. False: stop here, as if
-     * the iterations were over on this worker (tri_close then tells the others). NULL: nothing. */
+    /* From the loop, a few times a second and at the end of each epoch. False: stop. All workers
+     * then stop after the same iteration, the next or the one behind it. NULL: nothing. */
     bool (*moment)(void *ctx, const struct train_moment *moment);
     /* Before the first iteration, with what is known then: layers, schemes, sizes. May be NULL. */
     void (*begun)(void *ctx, const struct train_report *report);

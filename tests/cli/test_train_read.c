@@ -78,6 +78,31 @@ TEST(options_replace_the_defaults)
     assert_float_equal(options->gamma, 0.5, 1e-12);
 }
 
+TEST(a_table_is_read_as_asked_for)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--lr", "1"), TRI_OK);
+    assert_int_equal(request.options.data.header, DATA_HEADER_AUTO);
+    assert_int_equal(READ(&request, &err, "--header", "yes"), TRI_OK);
+    assert_int_equal(request.options.data.header, DATA_HEADER_YES);
+    assert_int_equal(READ(&request, &err, "--header", "no"), TRI_OK);
+    assert_int_equal(request.options.data.header, DATA_HEADER_NO);
+    assert_int_equal(READ(&request, &err, "--header", "perhaps"), TRI_EINPUT);
+}
+
+TEST(help_names_the_sizes_of_every_model)
+{
+    (void)state;
+    const struct command *command = command_find("train");
+    const struct net_model *model;
+    assert_non_null(command);
+    for (size_t i = 0; (model = net_model_at(i)) != NULL; i++)
+        if (strstr(command->about, model->sizes) == NULL)
+            fail_msg("'%s' of %s is not in\n%s", model->sizes, model->name, command->about);
+}
+
 TEST(momentum_joins_the_optimizer)
 {
     (void)state;
@@ -176,6 +201,8 @@ int main(void)
         cmocka_unit_test(sizes_behind_a_model_do_not_change_its_defaults),
         cmocka_unit_test(every_model_has_defaults_that_can_be_read),
         cmocka_unit_test(options_replace_the_defaults),
+        cmocka_unit_test(a_table_is_read_as_asked_for),
+        cmocka_unit_test(help_names_the_sizes_of_every_model),
         cmocka_unit_test(momentum_joins_the_optimizer),
         cmocka_unit_test(the_rate_follows_the_optimizer),
         cmocka_unit_test(what_cannot_be_is_refused_by_name),

@@ -9,9 +9,9 @@
 
 static struct train_request a_request(const char *const *more)
 {
-    const char *argv[12] = {"--data", "x", "--model", "lenet"};
+    const char *argv[16] = {"--data", "x", "--model", "lenet"};
     int argc = 4;
-    for (; *more != NULL && argc < 12; more++)
+    for (; *more != NULL && argc < 16; more++)
         argv[argc++] = *more;
     struct train_request request;
     assert_int_equal(train_read(argc, argv, &request, NULL), TRI_OK);
@@ -126,6 +126,12 @@ TEST(without_a_terminal_each_epoch_is_one_line)
 
 /* ---- the result ---- */
 
+static void find(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in\n%s", part, text);
+}
+
 TEST(the_summary_names_what_matters)
 {
     (void)state;
@@ -151,10 +157,112 @@ TEST(the_summary_names_what_matters)
     train_outcome_fini(&outcome);
 }
 
-static void find(const char *text, const char *part)
+/* What train_text() writes of a run with a report. */
+static void summary(const struct train_request *request, uint32_t workers, struct buf *out)
 {
-    if (strstr(text, part) == NULL)
-        fail_msg("'%s' is not in\n%s", part, text);
+    struct train_outcome outcome = an_outcome(workers, &mem_libc);
+    for (uint32_t i = 0; i < workers; i++)
+        give_report(&outcome, i, 0xabc);
+    outcome.report.test_samples = 1;
+    buf_init(out, &mem_libc);
+    train_text(&outcome, request, out);
+    assert_true(buf_ok(out));
+    train_outcome_fini(&outcome);
+}
+
+TEST(with_one_worker_nothing_travels)
+{
+    (void)state;
+    struct train_request request = REQUEST("--epochs", "3");
+    struct buf out;
+    summary(&request, 1, &out);
+    find(buf_string(&out), "fc1           500\n");
+    find(buf_string(&out), "one worker: nothing travels\n");
+    find(buf_string(&out), "0.9125 of 1 sample\n");
+    assert_null(strstr(buf_string(&out), "sfb"));
+    assert_null(strstr(buf_string(&out), "MB/iteration"));
+    buf_fini(&out);
+}
+
+TEST(what_to_try_next_has_what_it_needs)
+{
+    (void)state;
+    struct train_request request =
+        REQUEST("--data", "csv:my data.csv", "--test", "held.csv", "--label-column", "3",
+                "--text-column", "2", "--header", "no");
+    static const char trains[] = "\n  trident train --data 'csv:my data.csv' --test held.csv "
+                                 "--label-column 3 --text-column 2 --header no --model lenet --";
+    struct buf out;
+    summary(&request, 1, &out);
+    size_t count = 0;
+    for (const char *at = buf_string(&out); (at = strstr(at, trains)) != NULL; at++)
+        count++;
+    assert_int_equal(count, 3);
+    buf_fini(&out);
+    request.settings.out = "m.safetensors";
+    summary(&request, 1, &out);
+    find(buf_string(&out), "\n  trident predict --model m.safetensors --data csv:held.csv "
+                           "--label-column 3 --text-column 2 --header no\n");
+    buf_fini(&out);
+}
+
+TEST(the_model_is_tried_on_what_it_was_tested_with)
+{
+    (void)state;
+    static const struct {
+        const char *test, *data;
+    } cases[] = {{"tsv:held.tsv", " --data tsv:held.tsv\n"},
+                 {"held:1.csv", " --data csv:held:1.csv\n"},
+                 {"it's", " --data 'csv:it'\\''s'\n"},
+                 {NULL, " --data csv:all.csv\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct train_request request = REQUEST("--data", "csv:all.csv", "--out", "m.safetensors");
+        struct buf out;
+        request.settings.test = cases[i].test;
+        summary(&request, 2, &out);
+        find(buf_string(&out), cases[i].data);
+        buf_fini(&out);
+    }
+}
+
+TEST(the_document_lists_the_tests)
+{
+    (void)state;
+    struct train_request request = REQUEST("--json");
+    struct train_outcome outcome = an_outcome(1, &mem_libc);
+    struct train_moment tested = moment;
+    struct buf out;
+    train_outcome_moment(&outcome, &tested);
+    tested.tested = true;
+    tested.test_accuracy = 0.5;
+    train_outcome_moment(&outcome, &tested);
+    give_report(&outcome, 0, 1);
+    buf_init(&out, &mem_libc);
+    train_json(&outcome, &request, &out);
+    find(buf_string(&out), "\"tests\": [\n"
+                           "  {\"epoch\": 1.5, \"test_accuracy\": 0.5},\n"
+                           "  {\"epoch\": 3, \"test_accuracy\": 0.9125}\n ]");
+    find(buf_string(&out), "\"optimizer\": \"momentum:0.9\"");
+    assert_int_equal(outcome.test_count, 1);
+    buf_fini(&out);
+    train_outcome_fini(&outcome);
+}
+
+TEST(a_test_that_finds_no_memory_is_forgotten)
+{
+    (void)state;
+    struct fault fault = {0};
+    struct train_moment tested = moment;
+    tested.tested = true;
+    FAULT_WALK(&fault)
+    {
+        struct train_outcome outcome;
+        if (train_outcome_init(&outcome, 1, &fault.mem, NULL) != TRI_OK)
+            continue;
+        train_outcome_moment(&outcome, &tested);
+        assert_int_equal(outcome.test_count, fault.hit ? 0 : 1);
+        train_outcome_fini(&outcome);
+    }
 }
 
 TEST(the_document_has_every_field_of_the_contract)
@@ -164,7 +272,7 @@ TEST(the_document_has_every_field_of_the_contract)
         "model",      "data",         "workers",    "learners",      "epochs",
         "iterations", "wall_s",       "train_loss", "samples_per_s", "test_accuracy",
         "sent_bytes", "test_samples", "schemes",    "params_crc32c", "params_crc32c_by_rank",
-        "events"};
+        "events",     "tests",        "params",     "train_samples"};
     struct train_request request = REQUEST("--json", "--workers", "2");
     struct train_outcome outcome = an_outcome(2, &mem_libc);
     give_report(&outcome, 0, 0xabc);
@@ -261,6 +369,11 @@ int main(void)
         cmocka_unit_test(what_is_not_known_is_left_out),
         cmocka_unit_test(without_a_terminal_each_epoch_is_one_line),
         cmocka_unit_test(the_summary_names_what_matters),
+        cmocka_unit_test(with_one_worker_nothing_travels),
+        cmocka_unit_test(what_to_try_next_has_what_it_needs),
+        cmocka_unit_test(the_model_is_tried_on_what_it_was_tested_with),
+        cmocka_unit_test(the_document_lists_the_tests),
+        cmocka_unit_test(a_test_that_finds_no_memory_is_forgotten),
         cmocka_unit_test(the_document_has_every_field_of_the_contract),
         cmocka_unit_test(replicas_that_differ_are_an_error_under_bsp_alone),
         cmocka_unit_test(an_interrupted_run_shows_its_last_moment),

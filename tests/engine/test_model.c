@@ -439,6 +439,22 @@ TEST(half_a_file_is_refused)
     refuse_beginnings(state, "m.safetensors", 211);
 }
 
+TEST(values_with_a_flipped_bit_are_refused)
+{
+    struct buf bytes;
+    tri_error err = {0};
+    struct model *model = NULL;
+    save_new(state, "mlp:8x2", false, "m.safetensors");
+    get(state, "m.safetensors", &bytes);
+    bytes.data[bytes.len - 2] ^= 0x40;
+    put(state, "m.safetensors", bytes.data, bytes.len);
+    assert_int_equal(model_load(at(state, "m.safetensors"), 1, &mem_libc, &model, &err),
+                     TRI_EINPUT);
+    assert_non_null(strstr(err.text, "is damaged"));
+    assert_null(model);
+    buf_fini(&bytes);
+}
+
 /* ---- other readers ---- */
 
 /* What the program prints. */
@@ -541,6 +557,7 @@ int main(void)
         IN_FOLDER(a_net_that_does_not_fit_the_values_is_refused),
         IN_FOLDER(values_without_a_place_are_refused),
         IN_FOLDER(half_a_file_is_refused),
+        IN_FOLDER(values_with_a_flipped_bit_are_refused),
         IN_FOLDER(twenty_lines_of_python_open_a_model),
         IN_FOLDER(refused_memory_is_told_and_nothing_leaks),
     };

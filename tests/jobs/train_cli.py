@@ -170,6 +170,9 @@ def ctrl_c_prints_what_there_is():
         result = json.loads(out)
         assert code == 130 and "interrupted after" in err, (code, err)
         assert result["complete"] is False and result["iterations"] > 0, result
+        assert result["events"] == [] and result["test_accuracy"] is not None, result
+        assert len(result["params_crc32c_by_rank"]) == workers, result
+        assert None not in result["params_crc32c_by_rank"], result
 
 
 def resident_kb(pid):

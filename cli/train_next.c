@@ -1,0 +1,98 @@
+/* The commands that the summary of a run ends with: with what they need to work, and no more. */
+#include <string.h>
+
+#include "cli/train.h"
+
+/* As a shell takes it. */
+static void put_word(const char *word, struct buf *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./:=,+@%";
+    if (word[strspn(word, plain)] == '\0') {
+        buf_text(out, word);
+        return;
+    }
+    buf_char(out, '\'');
+    for (; *word != '\0'; word++)
+        if (*word == '\'')
+            buf_text(out, "'\\''");
+        else
+            buf_char(out, *word);
+    buf_char(out, '\'');
+}
+
+static void put_option(const char *name, const char *value, struct buf *out)
+{
+    buf_format(out, " --%s ", name);
+    put_word(value, out);
+}
+
+/* What says how tables are read. */
+static void put_columns(const struct train_settings *settings, struct buf *out)
+{
+    if (settings->label_column > 0)
+        buf_format(out, " --label-column %llu", (unsigned long long)settings->label_column);
+    if (settings->text_column > 0)
+        buf_format(out, " --text-column %llu", (unsigned long long)settings->text_column);
+    if (settings->header != DATA_HEADER_AUTO)
+        put_option("header", train_headers[settings->header], out);
+}
+
+static void put_train(const struct train_settings *settings, struct buf *out)
+{
+    buf_text(out, "  trident train");
+    put_option("data", settings->data, out);
+    if (settings->test != NULL)
+        put_option("test", settings->test, out);
+    put_columns(settings, out);
+    put_option("model", settings->model, out);
+}
+
+static bool has_kind(const char *data)
+{
+    static const char *const kinds[] = {"fashion-mnist", "mnist", "idx", "cifar10", "csv", "tsv"};
+    size_t len = strcspn(data, ":");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strlen(kinds[i]) == len && strncmp(kinds[i], data, len) == 0)
+            return true;
+    return false;
+}
+
+/* On what the model was tested with. Test data may be a path alone, of the kind of --data. */
+static void put_predict(const struct train_settings *settings, struct buf *out)
+{
+    const char *data = settings->test != NULL ? settings->test : settings->data;
+    struct buf spec;
+    buf_init(&spec, out->mem);
+    if (!has_kind(data))
+        buf_format(&spec, "%.*s:", (int)strcspn(settings->data, ":"), settings->data);
+    buf_text(&spec, data);
+    buf_text(out, "  trident predict");
+    put_option("model", settings->out, out);
+    put_option("data", buf_string(&spec), out);
+    put_columns(settings, out);
+    buf_char(out, '\n');
+    out->refused = out->refused || spec.refused;
+    buf_fini(&spec);
+}
+
+void train_next(const struct train_outcome *outcome, const struct train_request *request,
+                struct buf *out)
+{
+    const struct train_settings *settings = &request->settings;
+    const char *model = settings->model;
+    buf_text(out, "\nTry next:\n");
+    if (settings->out != NULL) {
+        put_predict(settings, out);
+    } else {
+        put_train(settings, out);
+        buf_format(out, " --out %.*s.safetensors\n", (int)strcspn(model, ":"), model);
+    }
+    put_train(settings, out);
+    buf_format(out, " --workers %u --scheme ps\n",
+               (unsigned)(outcome->workers > 1 ? outcome->workers : 2));
+    if (settings->profile)
+        return;
+    put_train(settings, out);
+    buf_text(out, " --iterations 100 --profile\n");
+}
