@@ -25,7 +25,7 @@ extern "C" {
 #else
 #define DENSE_UNROLL _Pragma("clang loop unroll(full)")
 #endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
 #define DENSE_UNROLL
 #else
 #define DENSE_UNROLL _Pragma("GCC unroll 16")
