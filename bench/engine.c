@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "bench/harness.h"
 #include "bench/torch.h"
+#include "engine/layer.h"
 
 enum { WIDE = 4096, WARM_UP = 3, CASES = 6 };
 
@@ -49,17 +50,8 @@ static bool before(void *ctx, size_t param)
 static bool ready(void *ctx, size_t number)
 {
     const struct training *training = ctx;
-    const struct param *param = net_param(training->net, number);
-    tri_update_info update = TRI_UPDATE_INIT;
-    update.lr = 0.001F;
-    update.count = training->batch;
-    update.params_busy = 1;
-    update.dense = param->dense;
-    update.dense_bias = param->dense_bias;
-    update.u = param->u;
-    update.v = param->v;
-    update.factor_rows = param->factor_rows;
-    return tri_update(training->job, (uint32_t)number, &update, training->err) == TRI_OK;
+    return layer_update(training->job, (uint32_t)number, net_param(training->net, number),
+                        training->batch, 0.001F, training->err) == TRI_OK;
 }
 
 static bool step(struct training *training)
@@ -72,19 +64,8 @@ static bool step(struct training *training)
 static tri_status start(struct training *training)
 {
     tri_status status = tri_open(NULL, &training->job, training->err);
-    for (size_t i = 0; i < net_params(training->net) && status == TRI_OK; i++) {
-        const struct param *param = net_param(training->net, i);
-        uint32_t number;
-        tri_layer_info info = TRI_LAYER_INIT;
-        info.name = param->name;
-        info.kind = param->kind;
-        info.rows = param->rows;
-        info.cols = param->cols;
-        info.weights = param->weights;
-        info.bias = param->bias;
-        info.max_factor_rows = param->factor_rows;
-        status = tri_layer(training->job, &info, &number, training->err);
-    }
+    for (size_t i = 0; i < net_params(training->net) && status == TRI_OK; i++)
+        status = layer_describe(training->job, net_param(training->net, i), training->err);
     return status == TRI_OK ? tri_start(training->job, training->err) : status;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "engine/layer.h"
 #include "engine/model.h"
 #include "os/clock.h"
 
@@ -61,28 +62,11 @@ static bool before(void *ctx, size_t param)
     return run->status == TRI_OK;
 }
 
-/* Sums over the batch; backward-data still reads the parameters. */
 static bool ready(void *ctx, size_t number)
 {
     struct run *run = ctx;
-    const struct param *param = net_param(run->net, number);
-    tri_update_info update = TRI_UPDATE_INIT;
-    update.lr = run->lr;
-    update.count = run->options->batch;
-    update.params_busy = 1;
-    if (param->factor_rows > 0) {
-        update.u = param->u;
-        update.v = param->v;
-        update.factor_rows = param->factor_rows;
-    } else if (param->row_numbers != NULL) {
-        update.row_values = param->row_values;
-        update.row_numbers = param->row_numbers;
-        update.row_count = param->row_count;
-    } else {
-        update.dense = param->dense;
-        update.dense_bias = param->dense_bias;
-    }
-    run->status = tri_update(run->job, (uint32_t)number, &update, run->err);
+    run->status = layer_update(run->job, (uint32_t)number, net_param(run->net, number),
+                               run->options->batch, run->lr, run->err);
     return run->status == TRI_OK;
 }
 
@@ -132,16 +116,7 @@ static tri_status describe(struct run *run)
 {
     for (size_t i = 0; i < net_params(run->net); i++) {
         const struct param *param = net_param(run->net, i);
-        uint32_t number;
-        tri_layer_info info = TRI_LAYER_INIT;
-        info.name = param->name;
-        info.kind = param->kind;
-        info.rows = param->rows;
-        info.cols = param->cols;
-        info.weights = param->weights;
-        info.bias = param->bias;
-        info.max_factor_rows = param->factor_rows;
-        tri_status status = tri_layer(run->job, &info, &number, run->err);
+        tri_status status = layer_describe(run->job, param, run->err);
         if (status != TRI_OK)
             return status;
         run->report.params +=

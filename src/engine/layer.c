@@ -1,0 +1,38 @@
+/* From struct param to the structs of trident.h. */
+#include "engine/layer.h"
+
+tri_status layer_describe(tri_job *job, const struct param *param, tri_error *err)
+{
+    uint32_t number;
+    tri_layer_info info = TRI_LAYER_INIT;
+    info.name = param->name;
+    info.kind = param->kind;
+    info.rows = param->rows;
+    info.cols = param->cols;
+    info.weights = param->weights;
+    info.bias = param->bias;
+    info.max_factor_rows = param->factor_rows;
+    return tri_layer(job, &info, &number, err);
+}
+
+tri_status layer_update(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
+                        float lr, tri_error *err)
+{
+    tri_update_info update = TRI_UPDATE_INIT;
+    update.lr = lr;
+    update.count = count;
+    update.params_busy = 1;
+    if (param->factor_rows > 0) {
+        update.u = param->u;
+        update.v = param->v;
+        update.factor_rows = param->factor_rows;
+    } else if (param->row_numbers != NULL) {
+        update.row_values = param->row_values;
+        update.row_numbers = param->row_numbers;
+        update.row_count = param->row_count;
+    } else {
+        update.dense = param->dense;
+        update.dense_bias = param->dense_bias;
+    }
+    return tri_update(job, number, &update, err);
+}
