@@ -85,9 +85,7 @@ typedef enum tri_result {
  * RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, then MPI's, PMIx's and Slurm's), then from the
  * configuration file, then from the default. Without any of them the job has one worker and
  * needs no network; a rank without a number of workers, or the other way round, is
- * TRI_EINPUT. This version reads neither a configuration file (a `config` that is set is
- * refused) nor PMIx's and Slurm's variables, and does not ask for the token: join in a network that
- * you trust. `result` and `log` are part of the program and never come from outside. Start from
+ * TRI_EINPUT. `result` and `log` are part of the program and never come from outside. Start from
  *     tri_options options = TRI_OPTIONS_INIT; */
 typedef struct tri_options {
     size_t size;             /* set by TRI_OPTIONS_INIT: lets old binaries meet new libraries */
@@ -96,7 +94,7 @@ typedef struct tri_options {
     uint32_t workers;        /* how many take part */
     int32_t rank;            /* this one, from 0; -1 means not given */
     const char *coordinator; /* host:port of rank 0 */
-    const char *token;       /* secret of the job; needed as soon as it spans hosts */
+    const char *token;       /* secret of the job; without one only loopback is used */
     tri_result result;       /* what comes back */
     const char *optimizer;   /* "sgd" (default), "momentum:0.9", "nesterov:0.9", "adagrad", "adam";
                                 not used with TRI_AGGREGATE */
@@ -112,6 +110,12 @@ typedef struct tri_options {
      * information, 3 debug. NULL: silent. */
     void (*log)(void *log_ctx, int level, const char *line);
     void *log_ctx;
+    const char *checkpoint;    /* a folder of rank 0's machine to save the job in; default: none */
+    uint32_t checkpoint_every; /* clocks; default 1000. Saved beside the loop, which goes on */
+    uint32_t checkpoint_keep;  /* how many; default 2 */
+    int resume;                /* 1: go on from the newest whole checkpoint there, or from the
+                                  beginning if there is none; -1: do not, whatever the environment
+                                  says; 0: not given */
 } tri_options;
 #ifdef __cplusplus
 inline tri_options tri_options_init(void)
@@ -185,12 +189,45 @@ inline tri_layer_info tri_layer_info_init(void)
  * 0, 1, 2, ... Only between tri_open and tri_start. */
 tri_status tri_layer(tri_job *job, const tri_layer_info *info, uint32_t *layer, tri_error *err);
 
+/* Values of the program's own that nobody exchanges and that a checkpoint has to hold: running
+ * statistics, a position in the data. Rank 0's are saved, as they are when tri_clock is called;
+ * when a job is resumed tri_start fills those of every rank. */
+typedef enum tri_type {
+    TRI_F32 = 0, /* float */
+    TRI_U64 = 1  /* uint64_t */
+} tri_type;
+
+typedef struct tri_keep_info {
+    size_t size;      /* set by TRI_KEEP_INIT */
+    const char *name; /* required, the same on all ranks, unique; not a layer's */
+    tri_type type;
+    void *values; /* required; `count` of them, at least 1. Borrowed until tri_close */
+    uint64_t count;
+} tri_keep_info;
+#ifdef __cplusplus
+inline tri_keep_info tri_keep_info_init(void)
+{
+    tri_keep_info init = {};
+    init.size = sizeof init;
+    return init;
+}
+#define TRI_KEEP_INIT tri_keep_info_init()
+#else
+#define TRI_KEEP_INIT                                                                              \
+    {                                                                                              \
+        .size = sizeof(tri_keep_info)                                                              \
+    }
+#endif
+
+/* Only between tri_open and tri_start. Without a checkpoint folder it does nothing. */
+tri_status tri_keep(tri_job *job, const tri_keep_info *info, tri_error *err);
+
 /* ---- 3. agree ---- */
 
 /* Makes the plan, checks that all ranks described the same layers (else
  * TRI_EMISMATCH names the rank and the difference), and gives every rank the
- * parameters of rank 0, or of the checkpoint the job is resumed from. The caller may use
- * all layers after it. */
+ * parameters of rank 0, or of the checkpoint the job is resumed from, whose clock
+ * tri_get_stats() then has: the loop goes on from there. The caller may use all layers after it. */
 tri_status tri_start(tri_job *job, tri_error *err);
 
 /* How a layer travels: "ps" (dense updates to servers, parameters back), "sfb" (factors from
@@ -304,7 +341,7 @@ tri_status tri_checksum(tri_job *job, uint32_t *crc, tri_error *err);
 
 /* Counters since tri_start. */
 typedef struct tri_stats {
-    uint64_t clocks;
+    uint64_t clocks;                     /* iterations ended, those before a resume counted */
     uint64_t sent_bytes, received_bytes; /* data, without headers */
     uint64_t header_bytes;               /* of what was sent */
     uint64_t messages;                   /* sent */

@@ -33,6 +33,8 @@ struct host_options {
     uint32_t heartbeat_ms; /* who is silent for three of them is given up */
     const char *trace;     /* a file for the core's events, see trace.h; NULL: none */
     bool stop_on_failure;  /* the loss of a worker ends the job */
+    const char *token;     /* secret that proves membership; NULL: only loopback is used */
+    const char *flight;    /* folder for the last events of a node that fails; NULL: none */
 };
 
 struct host;

@@ -311,7 +311,11 @@ tri_status settings_read(const tri_options *given, bool server, struct settings 
                          tri_error *err)
 {
     const tri_options options = given != NULL ? *given : (tri_options)TRI_OPTIONS_INIT;
-    *out = (struct settings){.job = "trident", .transport = "tcp"};
+    *out = (struct settings){.job = "trident",
+                             .transport = "tcp",
+                             .flight = ".",
+                             .checkpoint_every = 1000,
+                             .checkpoint_keep = 2};
     struct agree_options *agree = &out->agree;
     *agree = (struct agree_options){.bits_s = 10e9,
                                     .latency_s = 50e-6,
@@ -364,5 +368,7 @@ struct host_options settings_host(const struct settings *settings)
                                  .timeout_ms = settings->timeout_ms,
                                  .heartbeat_ms = settings->heartbeat_ms,
                                  .stop_on_failure = settings->stop_on_failure,
-                                 .trace = settings->trace};
+                                 .trace = settings->trace,
+                                 .token = settings->token,
+                                 .flight = settings->flight};
 }

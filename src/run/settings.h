@@ -25,6 +25,11 @@ struct settings {
     uint32_t timeout_ms, heartbeat_ms;
     uint32_t checksum_every;
     bool stop_on_failure;
+    const char *token;      /* NULL: none */
+    const char *checkpoint; /* folder; NULL: none */
+    uint32_t checkpoint_every, checkpoint_keep;
+    bool resume;
+    const char *flight; /* folder for trident-flight-<rank>.json; NULL: none is written */
     struct agree_options agree;
     struct log log; /* as TRIDENT_LOG says, if the program has none of its own */
 };
