@@ -97,7 +97,9 @@ TEST(what_is_not_understood_is_named)
 {
     (void)state;
     static const char *const wrong[] = {
-        "", ":", "sgd:1", "momentum:x", "adam:1,2,3,4", "adam:,0.9", "momentun"};
+        "",          ":",          "sgd:",           "sgd:1",
+        "momentum:", "momentum:x", "momentum:0.9,",  "adam:0.1,0.2,0.3,0.4",
+        "adam:,0.9", "adam:0.9,",  "adam:0.9,,1e-8", "momentun"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct optim optim = {0};
         tri_error err = {0};
@@ -112,6 +114,39 @@ TEST(what_is_not_understood_is_named)
     assert_string_equal(err.next, "did you mean momentum?");
 }
 
+TEST(numbers_that_would_not_train_are_refused_with_their_range)
+{
+    (void)state;
+    static const struct {
+        const char *text, *what, *next;
+    } rows[] = {
+        {"momentum:1", "momentum is 1", "give momentum from 0 to below 1, such as 0.9"},
+        {"momentum:2", "momentum is 2", "from 0 to below 1"},
+        {"momentum:0.99999999999", "momentum is 0.99999999999", "from 0 to below 1"}, /* 1.0f */
+        {"nesterov:1.5", "momentum is 1.5", "from 0 to below 1"},
+        {"adam:1", "beta1 is 1", "give beta1 from 0 to below 1, such as 0.9"},
+        {"adam:0.9,1", "beta2 is 1", "such as 0.999"},
+        {"adam:0.9,0.999,0", "epsilon is 0", "epsilon above 0, such as 1e-8"},
+        {"adagrad:0", "epsilon is 0", "above 0"},
+        {"adagrad:1e-60", "epsilon is 1e-60", "above 0"}, /* 0 as a float */
+        {"adagrad:1e60", "epsilon is 1e60", "above 0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct optim optim = {0};
+        tri_error err = {0};
+        if (optim_read(rows[i].text, &optim, &err) != TRI_EINPUT ||
+            strstr(err.text, rows[i].what) == NULL || strstr(err.next, rows[i].next) == NULL)
+            fail_msg("%s: '%s', try '%s'", rows[i].text, err.text, err.next);
+        assert_null(optim.ops);
+    }
+    static const char *const right[] = {"momentum:0", "nesterov:0.999", "adam:0,0,1e-30",
+                                        "adagrad:5"};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        struct optim optim;
+        assert_int_equal(optim_read(right[i], &optim, NULL), TRI_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +154,7 @@ int main(void)
         cmocka_unit_test(any_cutting_gives_the_same_bits),
         cmocka_unit_test(numbers_are_read_and_defaults_filled_in),
         cmocka_unit_test(what_is_not_understood_is_named),
+        cmocka_unit_test(numbers_that_would_not_train_are_refused_with_their_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

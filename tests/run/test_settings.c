@@ -7,37 +7,13 @@
 
 #include "lib/test.h"
 #include "plan/book.h"
+#include "run/settings_view.h"
 
-/* All that is read, so that none of it leaks in from outside or from test to test. */
+/* All that is read beside the table's, so that none of it leaks in from outside or from test to
+ * test. */
 static const char *const variables[] = {
-    "TRIDENT_RANK",
-    "TRIDENT_WORKERS",
-    "TRIDENT_COORDINATOR",
-    "TRIDENT_NODE",
-    "TRIDENT_SERVERS",
-    "TRIDENT_COLOCATE",
-    "TRIDENT_PORT",
-    "TRIDENT_LISTEN",
-    "TRIDENT_INTERFACE",
-    "TRIDENT_JOB",
-    "TRIDENT_OPTIMIZER",
-    "TRIDENT_CONSISTENCY",
-    "TRIDENT_PLACEMENT",
-    "TRIDENT_SCHEME",
-    "TRIDENT_BANDWIDTH",
-    "TRIDENT_LATENCY",
-    "TRIDENT_FLOPS",
-    "TRIDENT_CHUNK",
-    "TRIDENT_TIMEOUT_MS",
-    "TRIDENT_HEARTBEAT_MS",
-    "TRIDENT_SOCKETS",
-    "TRIDENT_THREADS",
-    "TRIDENT_LOG",
-    "TRIDENT_CHECKSUM_EVERY",
-    "TRIDENT_REPRODUCIBLE",
-    "TRIDENT_ON_FAILURE",
-    "TRIDENT_TRANSPORT",
-    "TRIDENT_TRACE",
+    "TRIDENT_CONFIG",
+    "TRIDENT_TIMEOUT",
     "RANK",
     "WORLD_SIZE",
     "MASTER_ADDR",
@@ -45,6 +21,18 @@ static const char *const variables[] = {
     "LOCAL_WORLD_SIZE",
     "OMPI_COMM_WORLD_RANK",
     "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_NAMESPACE",
+    "MPI_LOCALNRANKS",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_JOB_NODELIST",
+    "SLURM_STEP_NODELIST",
 };
 
 static int clear(void **state)
@@ -52,6 +40,8 @@ static int clear(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         (void)unsetenv(variables[i]);
+    for (size_t i = 0; setting_at(i) != NULL; i++)
+        (void)unsetenv(setting_at(i)->variable);
     return 0;
 }
 
@@ -90,6 +80,16 @@ TEST(without_anything_there_is_one_worker_without_a_network)
     assert_string_equal(s->coordinator, "");
     assert_string_equal(s->job, "trident");
     assert_string_equal(s->transport, "tcp");
+    assert_string_equal(s->agree.optimizer, "sgd");
+    assert_string_equal(s->agree.consistency, "bsp");
+    assert_string_equal(s->agree.placement, "hash");
+    assert_string_equal(s->flight, ".");
+    assert_null(s->token);
+    assert_null(s->checkpoint);
+    assert_int_equal(s->checkpoint_every, 1000);
+    assert_int_equal(s->checkpoint_keep, 2);
+    assert_false(s->resume);
+    assert_null(s->log.sink);
     assert_int_equal(s->timeout_ms, 30000);
     assert_int_equal(s->heartbeat_ms, 1000);
     assert_int_equal(s->sockets, 1);
@@ -136,17 +136,9 @@ TEST(empty_variables_are_as_if_not_set)
     (void)state;
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         set(variables[i], "");
+    for (size_t i = 0; setting_at(i) != NULL; i++)
+        set(setting_at(i)->variable, "");
     assert_int_equal(read_with(NULL)->agree.workers, 1);
-}
-
-TEST(a_configuration_file_is_refused_and_not_passed_over)
-{
-    (void)state;
-    tri_options options = TRI_OPTIONS_INIT;
-    options.config = "job.conf";
-    refused(&options, "'job.conf' is not read", "docs/runtime.md");
-    options.config = "";
-    assert_int_equal(settings_read(&options, false, &settings, &err), TRI_OK);
 }
 
 TEST(a_rank_and_a_number_of_workers_come_together)
@@ -154,10 +146,11 @@ TEST(a_rank_and_a_number_of_workers_come_together)
     (void)state;
     set("TRIDENT_COORDINATOR", "127.0.0.1:1");
     set("TRIDENT_RANK", "0");
-    refused(NULL, "a rank is given, the number of workers is not", "set TRIDENT_WORKERS");
+    refused(NULL, "a rank is given by TRIDENT_RANK, the number of workers is not",
+            "set TRIDENT_WORKERS");
     (void)unsetenv("TRIDENT_RANK");
     set("TRIDENT_WORKERS", "2");
-    refused(NULL, "the number of workers is given, this one's rank is not", "set TRIDENT_RANK");
+    refused(NULL, "is given by TRIDENT_WORKERS, this one's rank is not", "set TRIDENT_RANK");
     set("TRIDENT_WORKERS", "1"); /* which rank this is needs no saying */
     assert_int_equal(read_with(NULL)->node, 0);
     tri_options options = TRI_OPTIONS_INIT;
@@ -186,10 +179,11 @@ TEST(numbers_of_workers_that_cannot_be_are_refused)
     tri_options options = TRI_OPTIONS_INIT;
     options.rank = 0;
     options.workers = BOOK_MAX_NODES + 1;
-    refused(&options, "workers", "at most");
+    refused(&options, "workers cannot be '65537'", "from 1 to 65536");
+    assert_string_equal(err.where, "the program");
     options.workers = 2;
     options.servers = BOOK_MAX_NODES + 1;
-    refused(&options, "servers", "at most");
+    refused(&options, "servers cannot be '65537'", "from 1 to 65536");
 }
 
 TEST(where_rank_0_is_must_be_known)
@@ -211,6 +205,74 @@ TEST(where_rank_0_is_must_be_known)
     (void)unsetenv("TRIDENT_PORT");
     set("MASTER_PORT", "65535"); /* there is none behind it */
     refused(NULL, "MASTER_PORT cannot be '65535'", "whole number");
+}
+
+TEST(half_of_a_launcher_is_no_launcher)
+{
+    (void)state;
+    set("TRIDENT_COORDINATOR", "127.0.0.1:1");
+    set("RANK", "1");
+    refused(NULL, "a rank is given by RANK, the number of workers is not", "TRIDENT_WORKERS");
+    set("TRIDENT_WORKERS", "2");
+    assert_int_equal(read_with(NULL)->node, 1);
+    (void)clear(NULL);
+    set("OMPI_COMM_WORLD_SIZE", "4");
+    refused(NULL, "is given by OMPI_COMM_WORLD_SIZE, this one's rank is not", "TRIDENT_RANK");
+}
+
+TEST(slurm_says_who_and_where)
+{
+    (void)state;
+    set("SLURM_PROCID", "2");
+    set("SLURM_STEP_NUM_TASKS", "4");
+    set("SLURM_NTASKS", "4");
+    set("SLURM_JOB_ID", "17");
+    set("SLURM_STEP_ID", "0");
+    set("SLURM_JOB_NODELIST", "n[3-4]");
+    const struct settings *s = read_with(NULL);
+    assert_int_equal(s->node, 2);
+    assert_int_equal(s->agree.workers, 4);
+    assert_memory_equal(s->coordinator, "n3:", 3);
+    set("MASTER_ADDR", "elsewhere");
+    set("MASTER_PORT", "99");
+    assert_string_equal(read_with(NULL)->coordinator, "elsewhere:100");
+    set("TRIDENT_COORDINATOR", "here:1");
+    assert_string_equal(read_with(NULL)->coordinator, "here:1");
+}
+
+TEST(who_only_looks_does_not_ask_the_launcher)
+{
+    (void)state;
+    set("OMPI_COMM_WORLD_SIZE", "2");
+    set("OMPI_COMM_WORLD_RANK", "1");
+    set("PMIX_NAMESPACE", "of-a-test"); /* nobody is there to answer */
+    set("TRIDENT_INTERFACE", "nonsense0");
+    assert_string_equal(read_with(NULL)->coordinator, "");
+    assert_null(settings.token);
+}
+
+TEST(addresses_have_a_host_and_a_port)
+{
+    (void)state;
+    static const char *const wrong[] = {"nowhere",  ":7000",   "host:",      "host:65536",
+                                        "host:x",   "::1:700", "[::1]",      "[]:7000",
+                                        "host:-70", "",        "fd00::1:70", "[::1:70"};
+    static const char *const right[] = {"host:1", "1.2.3.4:65535", "[::1]:7000",
+                                        "[fe80::1%eth0]:1"};
+    tri_options options = TRI_OPTIONS_INIT;
+    options.rank = 1;
+    options.workers = 2;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        options.coordinator = wrong[i];
+        if (wrong[i][0] != '\0')
+            refused(&options, "coordinator cannot be", "host:port");
+    }
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        options.coordinator = right[i];
+        assert_string_equal(read_with(&options)->coordinator, right[i]);
+    }
+    set("TRIDENT_LISTEN", "eth0");
+    refused(&options, "TRIDENT_LISTEN cannot be 'eth0'", "host:port");
 }
 
 TEST(servers_are_beside_the_workers_unless_they_are_apart)
@@ -356,6 +418,151 @@ TEST(values_that_cannot_be_are_refused_by_name_with_one_that_can)
     }
 }
 
+TEST(texts_are_the_settings_own)
+{
+    (void)state;
+    char job[] = "first", token[] = "secret", scheme[] = "sfb";
+    tri_options options = TRI_OPTIONS_INIT;
+    options.job = job;
+    options.token = token;
+    options.scheme = scheme;
+    set("TRIDENT_OPTIMIZER", "adam");
+    const struct settings *s = read_with(&options);
+    memset(job, 'x', sizeof job - 1);
+    memset(token, 'x', sizeof token - 1);
+    memset(scheme, 'x', sizeof scheme - 1);
+    set("TRIDENT_OPTIMIZER", "sgd");
+    assert_string_equal(s->job, "first");
+    assert_string_equal(s->token, "secret");
+    assert_string_equal(s->agree.scheme, "sfb");
+    assert_string_equal(s->agree.optimizer, "adam");
+}
+
+TEST(every_text_may_be_as_long_as_it_can)
+{
+    (void)state;
+    char text[SETTINGS_TEXT + 1];
+    memset(text, 'x', sizeof text);
+    text[SETTINGS_TEXT - 1] = '\0';
+    for (size_t i = 0; setting_at(i) != NULL; i++)
+        if (setting_at(i)->kind == SETTING_TEXT)
+            set(setting_at(i)->variable, text);
+    (void)unsetenv("TRIDENT_INTERFACE");
+    assert_int_equal(strlen(read_with(NULL)->trace), SETTINGS_TEXT - 1);
+    text[SETTINGS_TEXT - 1] = 'x';
+    text[SETTINGS_TEXT] = '\0';
+    set("TRIDENT_TRACE", text);
+    refused(NULL, "TRIDENT_TRACE is longer than 1023 bytes", "shorter");
+}
+
+TEST(checkpoints_and_flights_are_set_as_all_else)
+{
+    (void)state;
+    set("TRIDENT_CHECKPOINT", "/saved");
+    set("TRIDENT_CHECKPOINT_EVERY", "50");
+    set("TRIDENT_CHECKPOINT_KEEP", "7");
+    set("TRIDENT_RESUME", "on");
+    set("TRIDENT_FLIGHT", "off");
+    set("TRIDENT_TOKEN", "of-env");
+    const struct settings *s = read_with(NULL);
+    assert_string_equal(s->checkpoint, "/saved");
+    assert_int_equal(s->checkpoint_every, 50);
+    assert_int_equal(s->checkpoint_keep, 7);
+    assert_true(s->resume);
+    assert_null(s->flight);
+    assert_string_equal(s->token, "of-env");
+    tri_options options = TRI_OPTIONS_INIT;
+    options.checkpoint = "/own";
+    options.checkpoint_every = 3;
+    options.checkpoint_keep = 4;
+    options.resume = -1;
+    options.token = "own";
+    s = read_with(&options);
+    assert_string_equal(s->checkpoint, "/own");
+    assert_int_equal(s->checkpoint_every, 3);
+    assert_int_equal(s->checkpoint_keep, 4);
+    assert_false(s->resume);
+    set("TRIDENT_FLIGHT", "/flights");
+    struct host_options host = settings_host(read_with(&options));
+    assert_string_equal(host.token, "own");
+    assert_string_equal(host.flight, "/flights");
+    options.checkpoint_keep = 1001;
+    refused(&options, "checkpoint_keep cannot be '1001'", "from 1 to 1000");
+}
+
+TEST(resuming_needs_a_folder)
+{
+    (void)state;
+    set("TRIDENT_RESUME", "yes");
+    refused(NULL, "to be resumed, and there is no folder", "TRIDENT_CHECKPOINT");
+    assert_string_equal(err.where, "TRIDENT_RESUME");
+}
+
+TEST(parts_that_are_not_there_are_refused_at_once)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text, *what, *next;
+    } rows[] = {
+        {"TRIDENT_OPTIMIZER", "adem", "there is no optimizer 'adem'", "adam"},
+        {"TRIDENT_OPTIMIZER", "momentum:2", "momentum is 2", "below 1"},
+        {"TRIDENT_CONSISTENCY", "bps", "there is no consistency 'bps'", "did you mean bsp"},
+        {"TRIDENT_CONSISTENCY", "ssp", "is not understood", "ssp:3"},
+        {"TRIDENT_PLACEMENT", "hsah", "there is no placement 'hsah'", "did you mean hash?"},
+        {"TRIDENT_SCHEME", "sbf", "there is no scheme 'sbf'", "sfb"},
+        {"TRIDENT_SCHEME", "wonder", "there is no scheme 'wonder'", "auto, ps, sfb, adam"},
+        {"TRIDENT_SCHEME", "ring", "scheme 'ring' cannot run a job", "auto, ps, sfb, adam"},
+        {"TRIDENT_SCHEME", "shard_sf", "'shard-sf' cannot run a job", "auto, ps, sfb, adam"},
+        {"TRIDENT_TRANSPORT", "tpc", "there is no transport 'tpc'", "tcp"},
+        {"TRIDENT_TRANSPORT", "tcp:tcp", "there is no transport 'tcp:tcp'", "tcp"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        set(rows[i].name, rows[i].text);
+        refused(NULL, rows[i].what, rows[i].next);
+        assert_string_equal(err.where, rows[i].name);
+        (void)unsetenv(rows[i].name);
+    }
+    set("TRIDENT_SCHEME", "auto");
+    assert_null(read_with(NULL)->agree.scheme);
+    set("TRIDENT_TRANSPORT", "trace:fault:tcp");
+    assert_string_equal(read_with(NULL)->transport, "trace:fault:tcp");
+}
+
+TEST(the_log_has_levels_and_can_be_off)
+{
+    (void)state;
+    set("TRIDENT_LOG", "warn");
+    assert_int_equal(read_with(NULL)->log.level, LOG_WARN);
+    assert_non_null(settings.log.sink);
+    set("TRIDENT_LOG", "off");
+    assert_null(read_with(NULL)->log.sink);
+}
+
+static char told[300];
+static int told_level, told_count;
+
+static void tell(void *ctx, int level, const char *line)
+{
+    (void)ctx;
+    told_level = level;
+    told_count++;
+    (void)snprintf(told, sizeof told, "%s", line);
+}
+
+TEST(a_variable_that_looks_misspelt_is_told_to_the_log_once)
+{
+    (void)state;
+    tri_options options = TRI_OPTIONS_INIT;
+    options.log = tell;
+    set("TRIDENT_TIMEOUT", "3");
+    told_count = 0;
+    assert_int_equal(read_with(&options)->timeout_ms, 30000);
+    assert_int_equal(told_count, 1);
+    assert_int_equal(told_level, 1);
+    assert_non_null(strstr(told, "TRIDENT_TIMEOUT is not a setting; did you mean "
+                                 "TRIDENT_TIMEOUT_MS?"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,7 +570,6 @@ int main(void)
         cmocka_unit_test_setup(the_program_wins_over_trident_and_trident_over_torchrun_and_mpi,
                                clear),
         cmocka_unit_test_setup(empty_variables_are_as_if_not_set, clear),
-        cmocka_unit_test_setup(a_configuration_file_is_refused_and_not_passed_over, clear),
         cmocka_unit_test_setup(a_rank_and_a_number_of_workers_come_together, clear),
         cmocka_unit_test_setup(numbers_of_workers_that_cannot_be_are_refused, clear),
         cmocka_unit_test_setup(where_rank_0_is_must_be_known, clear),
@@ -373,6 +579,17 @@ int main(void)
         cmocka_unit_test_setup(numbers_of_the_program_win_over_the_environment, clear),
         cmocka_unit_test_setup(rates_are_read_with_their_units, clear),
         cmocka_unit_test_setup(values_that_cannot_be_are_refused_by_name_with_one_that_can, clear),
+        cmocka_unit_test_setup(half_of_a_launcher_is_no_launcher, clear),
+        cmocka_unit_test_setup(slurm_says_who_and_where, clear),
+        cmocka_unit_test_setup(who_only_looks_does_not_ask_the_launcher, clear),
+        cmocka_unit_test_setup(addresses_have_a_host_and_a_port, clear),
+        cmocka_unit_test_setup(texts_are_the_settings_own, clear),
+        cmocka_unit_test_setup(every_text_may_be_as_long_as_it_can, clear),
+        cmocka_unit_test_setup(checkpoints_and_flights_are_set_as_all_else, clear),
+        cmocka_unit_test_setup(resuming_needs_a_folder, clear),
+        cmocka_unit_test_setup(parts_that_are_not_there_are_refused_at_once, clear),
+        cmocka_unit_test_setup(the_log_has_levels_and_can_be_off, clear),
+        cmocka_unit_test_setup(a_variable_that_looks_misspelt_is_told_to_the_log_once, clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
