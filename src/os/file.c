@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static tri_status read_all(int fd, const char *path, size_t max_bytes, struct buf *out,
@@ -49,15 +51,28 @@ static int ends_in(const char *name, const char *suffix)
     return len >= end && strcmp(name + len - end, suffix) == 0;
 }
 
+/* What names of a folder are wanted. */
+struct wanted {
+    const char *folder, *suffix;
+    bool hidden;
+};
+
+static bool fits(const struct wanted *wanted, const char *name)
+{
+    bool itself = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    return !itself && (name[0] == '.') == wanted->hidden && ends_in(name, wanted->suffix);
+}
+
 /* All fitting names, one after the other, each with its NUL. */
-static tri_status list(const char *folder, const char *suffix, struct buf *names, size_t *count,
+static tri_status list(const struct wanted *wanted, struct buf *names, size_t *count,
                        tri_error *err)
 {
+    const char *folder = wanted->folder;
     DIR *dir = opendir(folder);
     if (dir == NULL)
         return fail_errno(err, TRI_EINPUT, "cannot list the folder '%s'", folder);
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        if (entry->d_name[0] != '.' && ends_in(entry->d_name, suffix)) {
+        if (fits(wanted, entry->d_name)) {
             buf_add(names, entry->d_name, strlen(entry->d_name) + 1);
             ++*count;
         }
@@ -83,13 +98,13 @@ static tri_status each_sorted(const struct buf *names, const char **sorted, size
     return status;
 }
 
-tri_status file_each(const char *folder, const char *suffix, const struct mem *mem,
-                     tri_status (*found)(void *ctx, const char *name), void *ctx, tri_error *err)
+static tri_status each(const struct wanted *wanted, const struct mem *mem,
+                       tri_status (*found)(void *ctx, const char *name), void *ctx, tri_error *err)
 {
     struct buf names;
     size_t count = 0;
     buf_init(&names, mem);
-    tri_status status = list(folder, suffix, &names, &count, err);
+    tri_status status = list(wanted, &names, &count, err);
     if (status == TRI_OK) {
         const char **sorted = mem_array(mem, count, sizeof *sorted);
         if (sorted != NULL)
@@ -101,6 +116,57 @@ tri_status file_each(const char *folder, const char *suffix, const struct mem *m
     buf_fini(&names);
     return status;
 }
+
+tri_status file_each(const char *folder, const char *suffix, const struct mem *mem,
+                     tri_status (*found)(void *ctx, const char *name), void *ctx, tri_error *err)
+{
+    const struct wanted wanted = {folder, suffix, false};
+    return each(&wanted, mem, found, ctx, err);
+}
+
+tri_status file_each_hidden(const char *folder, const char *suffix, const struct mem *mem,
+                            tri_status (*found)(void *ctx, const char *name), void *ctx,
+                            tri_error *err)
+{
+    const struct wanted wanted = {folder, suffix, true};
+    return each(&wanted, mem, found, ctx, err);
+}
+
+/* ---- what is there ---- */
+
+tri_status file_look(const char *path, struct file_facts *out, tri_error *err)
+{
+    struct stat found;
+    *out = (struct file_facts){.kind = FILE_NONE};
+    if (stat(path, &found) < 0) {
+        bool none = errno == ENOENT || errno == ENOTDIR;
+        return none ? TRI_OK : fail_errno(err, TRI_EINPUT, "cannot look at '%s'", path);
+    }
+    out->kind = S_ISREG(found.st_mode)   ? FILE_PLAIN
+                : S_ISDIR(found.st_mode) ? FILE_FOLDER
+                                         : FILE_OTHER;
+    out->bytes = out->kind == FILE_PLAIN ? (uint64_t)found.st_size : 0;
+    out->written_s = (int64_t)found.st_mtime;
+    return TRI_OK;
+}
+
+tri_status file_remove(const char *path, tri_error *err)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return TRI_OK;
+    return fail_errno(err, TRI_EIO, "cannot remove '%s'", path);
+}
+
+bool file_room(const char *path, uint64_t *bytes)
+{
+    struct statvfs found;
+    if (statvfs(path, &found) < 0 || found.f_blocks == 0)
+        return false;
+    *bytes = (uint64_t)found.f_bavail * found.f_frsize;
+    return true;
+}
+
+/* ---- writing ---- */
 
 static tri_status write_all(int fd, const char *path, const char *bytes, size_t len, tri_error *err)
 {
@@ -190,12 +256,9 @@ static tri_status folder_of(const char *path, char out[PATH_TEXT], tri_error *er
 }
 
 /* A rename is safe only when its folder is on the disk, too. Not all file systems can. */
-static tri_status sync_folder_of(const char *path, tri_error *err)
+tri_status file_sync_folder(const char *folder, tri_error *err)
 {
-    char folder[PATH_TEXT];
-    tri_status status = folder_of(path, folder, err);
-    if (status != TRI_OK)
-        return status;
+    tri_status status = TRI_OK;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return errno == EACCES ? TRI_OK
@@ -204,6 +267,27 @@ static tri_status sync_folder_of(const char *path, tri_error *err)
         status = fail_errno(err, TRI_EIO, "cannot sync the folder '%s'", folder);
     close(fd);
     return status;
+}
+
+static tri_status sync_folder_of(const char *path, tri_error *err)
+{
+    char folder[PATH_TEXT];
+    tri_status status = folder_of(path, folder, err);
+    return status == TRI_OK ? file_sync_folder(folder, err) : status;
+}
+
+tri_status file_make_folder(const char *path, tri_error *err)
+{
+    struct stat found;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+        return TRI_OK;
+    if (mkdir(path, 0777) == 0)
+        return sync_folder_of(path, err);
+    int reason = errno;
+    if (reason == EEXIST && stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+        return TRI_OK; /* somebody else was quicker */
+    errno = reason == EEXIST ? ENOTDIR : reason;
+    return fail_errno(err, TRI_EINPUT, "cannot make the folder '%s'", path);
 }
 
 /* Removes the new ones of files[from .. to). */
@@ -271,6 +355,81 @@ tri_status file_check_new(const char *path, tri_error *err)
     close(fd);
     (void)unlink(new);
     return TRI_OK;
+}
+
+/* ---- locks ---- */
+
+static bool same_file(int fd, const char *path)
+{
+    struct stat open_one, named;
+    return fstat(fd, &open_one) == 0 && stat(path, &named) == 0 &&
+           open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+static tri_status held(int fd, const char *path, tri_error *err)
+{
+    char text[200];
+    ssize_t len = pread(fd, text, sizeof text - 1, 0);
+    text[len > 0 ? len : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    fail(err, TRI_EINPUT, "'%s' is taken", path);
+    fail_why(err, "by %s", text[0] != '\0' ? text : "another process");
+    return TRI_EINPUT;
+}
+
+/* Who has it is for people only; that it cannot be written down is no reason to fail. */
+static void sign(int fd, const char *text)
+{
+    char host[65] = "", line[200];
+    (void)gethostname(host, sizeof host - 1);
+    int len = snprintf(line, sizeof line, "%.80s, process %ld on %s\n", text, (long)getpid(), host);
+    if (len > 0 && ftruncate(fd, 0) == 0)
+        (void)!pwrite(fd, line, (size_t)len, 0);
+}
+
+static tri_status take(const char *path, const char *text, int *out, tri_error *err)
+{
+    for (;;) {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return fail_errno(err, TRI_EINPUT, "cannot create '%s'", path);
+        int taken = flock(fd, LOCK_EX | LOCK_NB);
+        if (taken < 0 && errno == EWOULDBLOCK) {
+            tri_status status = held(fd, path, err);
+            close(fd);
+            return status;
+        }
+        /* Who had it may have removed it since it was opened here. */
+        if (taken == 0 && !same_file(fd, path)) {
+            close(fd);
+            continue;
+        }
+        sign(fd, text);
+        *out = fd;
+        return TRI_OK;
+    }
+}
+
+tri_status file_lock(const char *path, const char *text, const struct mem *mem,
+                     struct file_lock *out, tri_error *err)
+{
+    char *copy = mem_text(mem, path, strlen(path));
+    int fd = -1;
+    if (copy == NULL)
+        return fail_nomem(err, "a path");
+    tri_status status = take(path, text, &fd, err);
+    if (status == TRI_OK)
+        *out = (struct file_lock){fd, copy, mem};
+    else
+        mem_free(mem, copy);
+    return status;
+}
+
+void file_unlock(struct file_lock *lock)
+{
+    (void)unlink(lock->path);
+    close(lock->fd);
+    mem_free(lock->mem, lock->path);
 }
 
 tri_status file_program_folder(struct buf *out, tri_error *err)

@@ -3,6 +3,7 @@
 #define TRIDENT_OS_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -20,6 +21,46 @@ tri_status file_read(const char *path, size_t max_bytes, struct buf *out, tri_er
  * TRI_OK, which is then returned. */
 tri_status file_each(const char *folder, const char *suffix, const struct mem *mem,
                      tri_status (*found)(void *ctx, const char *name), void *ctx, tri_error *err);
+
+/* The same for those that do begin with a dot, "." and ".." aside. */
+tri_status file_each_hidden(const char *folder, const char *suffix, const struct mem *mem,
+                            tri_status (*found)(void *ctx, const char *name), void *ctx,
+                            tri_error *err);
+
+enum file_kind { FILE_NONE, FILE_PLAIN, FILE_FOLDER, FILE_OTHER };
+struct file_facts {
+    enum file_kind kind;
+    uint64_t bytes;    /* of a plain file */
+    int64_t written_s; /* seconds since 1970 */
+};
+
+/* What is at a path; links are followed. That nothing is there is an answer, not a failure.
+ * TRI_EINPUT when the system does not tell. */
+tri_status file_look(const char *path, struct file_facts *out, tri_error *err);
+
+/* Makes a folder, unless it is there; its parent must be. TRI_EINPUT when it cannot be made. */
+tri_status file_make_folder(const char *path, tri_error *err);
+
+tri_status file_remove(const char *path, tri_error *err); /* one that is gone already is fine */
+
+/* Bytes that are free where path is; false when the file system does not say. */
+bool file_room(const char *path, uint64_t *bytes);
+
+/* Makes sure that what was made, renamed and removed in the folder is on the disk. File systems
+ * that cannot do it are trusted. */
+tri_status file_sync_folder(const char *folder, tri_error *err);
+
+/* Takes a file for oneself, which is made for it and removed with it. The system lets go of it
+ * when the process dies, however it dies. Who has it is told to those that come later, as `text`
+ * with process and host: TRI_EINPUT. On a file system without locks all succeed. */
+struct file_lock {
+    int fd;
+    char *path; /* its own */
+    const struct mem *mem;
+};
+tri_status file_lock(const char *path, const char *text, const struct mem *mem,
+                     struct file_lock *out, tri_error *err);
+void file_unlock(struct file_lock *lock);
 
 /* Writes a new file beside path and renames it over path, so that a reader sees
  * the old content or the new, never half of it. */

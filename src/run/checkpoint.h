@@ -8,8 +8,13 @@
  *     optim.0.NAME.weight, optim.0.NAME.bias, optim.1...   the optimiser's state, if it has some
  *     KEPT                               F32 or U64, as given to tri_keep()
  *     __metadata__                       "format": "trident.checkpoint.1", "clock", "optimizer",
- *                                        "job", "library", "steps.NAME" (of the optimiser, by
- * layer), "crc32c": of all data bytes, 8 hex digits
+ *                                        "states", "job", "library", "steps.NAME" (of the
+ *                                        optimiser, by layer), "kept.KEPT": "F32" or "U64",
+ *                                        "crc32c": of all data bytes, 8 hex digits,
+ *                                        "header_crc32c": of all before the data, its own digits
+ *                                        taken for zeros
+ *
+ * docs/checkpoint.md has the whole of it.
  *
  * Nothing here has a thread; every call may be made from any. */
 #ifndef TRIDENT_RUN_CHECKPOINT_H
@@ -63,18 +68,41 @@ tri_status checkpoint_write(const char *folder, const struct checkpoint *what,
 /* Could one be written there? TRI_EINPUT or TRI_EIO if not; makes the folder. */
 tri_status checkpoint_check_folder(const char *folder, tri_error *err);
 
-/* Removes all but the newest `keep` whole ones, and temporary files that a killed process left.
- * Never the newest whole one, whatever keep is. Damaged ones are not counted, and left. */
+/* Removes all but the newest `keep` whole ones, and temporary files that a killed process left;
+ * those that are being written are not touched. Never the newest whole one, whatever keep is.
+ * Damaged ones are not counted, and left. Reads all of them to know, if there are more than
+ * `keep`. */
 tri_status checkpoint_prune(const char *folder, uint32_t keep, const struct mem *mem,
                             tri_error *err);
 
+/* The folder for one job alone, from its start to its end: no other process, no other job of this
+ * one can claim it meanwhile, and one that dies lets go of it. Makes the folder, and sees whether
+ * it can be written to. TRI_EINPUT names who has it. So it does where the folder holds checkpoints
+ * and the job does not resume: those of the job before would be pruned among its own. */
+struct checkpoint_claim;
+tri_status checkpoint_claim(const char *folder, const char *job, bool resume, const struct mem *mem,
+                            struct checkpoint_claim **out, tri_error *err);
+void checkpoint_release(struct checkpoint_claim *claim); /* NULL is fine */
+
 /* Reads and verifies all of it. TRI_EINPUT names file and damage. *out is the caller's until
- * checkpoint_free(). */
+ * checkpoint_free(), which is for what was read only. */
 tri_status checkpoint_read(const char *path, const struct mem *mem, struct checkpoint **out,
                            tri_error *err);
 void checkpoint_free(struct checkpoint *what, const struct mem *mem); /* NULL is fine */
 
-/* What is there, newest first. */
+/* The same without keeping the values: takes no more memory than the file's header does. */
+tri_status checkpoint_verify(const char *path, const struct mem *mem, tri_error *err);
+
+/* Reads what stands before the values, and verifies that; all values are NULL. */
+tri_status checkpoint_describe(const char *path, const struct mem *mem, struct checkpoint **out,
+                               tri_error *err);
+
+/* Tensors and metadata, as they stand in the file; of what was read or described. */
+struct safetensors;
+const struct safetensors *checkpoint_tensors(const struct checkpoint *what);
+
+/* What is there, newest first; whether it is whole is not looked at. *out is the caller's, to be
+ * freed with mem_free(). */
 struct checkpoint_entry {
     char name[CHECKPOINT_NAME]; /* of the file */
     uint64_t clock, bytes;      /* clock: as its name says */

@@ -304,6 +304,164 @@ TEST(a_listing_that_finds_no_memory_leaks_nothing)
     assert_true(fault.run > 2);
 }
 
+TEST(hidden_entries_are_listed_apart)
+{
+    static const char *const names[] = {".b.tmp", ".a.tmp", "c.tmp", ".d"};
+    for (size_t i = 0; i < 4; i++)
+        put(state, names[i], "", 0);
+    const char *folder = ((struct folder *)*state)->path;
+    struct seen seen = {0};
+    assert_int_equal(file_each_hidden(folder, ".tmp", &mem_libc, see, &seen, NULL), TRI_OK);
+    assert_string_equal(seen.names, " .a.tmp .b.tmp");
+    seen = (struct seen){0};
+    assert_int_equal(file_each_hidden(folder, "", &mem_libc, see, &seen, NULL), TRI_OK);
+    assert_string_equal(seen.names, " .a.tmp .b.tmp .d"); /* "." and ".." are no entries */
+    seen = (struct seen){0};
+    assert_int_equal(file_each(folder, "", &mem_libc, see, &seen, NULL), TRI_OK);
+    assert_string_equal(seen.names, " c.tmp");
+}
+
+/* ---- what is there ---- */
+
+TEST(what_is_at_a_path_is_told)
+{
+    struct file_facts facts;
+    tri_error err = {0};
+    const char *folder = ((struct folder *)*state)->path;
+    put(state, "file", "12345", 5);
+    struct timespec times[2] = {{.tv_sec = 7}, {.tv_sec = 1700000000}};
+    assert_int_equal(utimensat(AT_FDCWD, at(state, "file"), times, 0), 0);
+    assert_int_equal(file_look(at(state, "file"), &facts, &err), TRI_OK);
+    assert_true(facts.kind == FILE_PLAIN && facts.bytes == 5);
+    assert_int_equal(facts.written_s, 1700000000);
+    assert_int_equal(file_look(folder, &facts, &err), TRI_OK);
+    assert_int_equal(facts.kind, FILE_FOLDER);
+    assert_int_equal(file_look("/dev/null", &facts, &err), TRI_OK);
+    assert_int_equal(facts.kind, FILE_OTHER);
+    assert_int_equal(file_look(at(state, "none"), &facts, &err), TRI_OK);
+    assert_int_equal(facts.kind, FILE_NONE);
+    assert_int_equal(file_look(at(state, "file/below"), &facts, &err), TRI_OK);
+    assert_int_equal(facts.kind, FILE_NONE);
+    assert_int_equal(symlink("loop", at(state, "loop")), 0);
+    assert_int_equal(file_look(at(state, "loop"), &facts, &err), TRI_EINPUT);
+    assert_true(err.why[0] != '\0');
+}
+
+TEST(a_folder_is_made_once_and_below_one_that_is_there)
+{
+    struct stat found;
+    tri_error err = {0};
+    assert_int_equal(file_make_folder(at(state, "new"), &err), TRI_OK);
+    assert_int_equal(stat(at(state, "new"), &found), 0);
+    assert_true(S_ISDIR(found.st_mode));
+    assert_int_equal(file_make_folder(at(state, "new"), &err), TRI_OK);
+    assert_int_equal(file_make_folder(at(state, "none/new"), &err), TRI_EINPUT);
+    assert_string_equal(err.why, "No such file or directory");
+    put(state, "file", "", 0);
+    assert_int_equal(file_make_folder(at(state, "file"), &err), TRI_EINPUT);
+    assert_string_equal(err.why, "Not a directory");
+    assert_int_equal(file_sync_folder(((struct folder *)*state)->path, &err), TRI_OK);
+    assert_int_equal(file_sync_folder(at(state, "none"), &err), TRI_EIO);
+}
+
+TEST(a_file_is_removed_and_one_that_is_gone_is_fine)
+{
+    tri_error err = {0};
+    put(state, "file", "", 0);
+    assert_int_equal(file_remove(at(state, "file"), &err), TRI_OK);
+    assert_int_equal(file_remove(at(state, "file"), &err), TRI_OK);
+    assert_int_equal(each_entry(state, NULL), 0);
+    assert_int_equal(mkdir(at(state, "folder"), 0700), 0);
+    assert_int_equal(file_remove(at(state, "folder"), &err), TRI_EIO);
+}
+
+TEST(the_room_of_a_disk_is_known)
+{
+    uint64_t bytes = 0;
+    assert_true(file_room(((struct folder *)*state)->path, &bytes));
+    assert_false(file_room(at(state, "none"), &bytes));
+    assert_false(file_room("/proc", &bytes)); /* which has no blocks at all */
+}
+
+/* ---- locks ---- */
+
+TEST(a_lock_has_one_holder_who_is_named)
+{
+    struct file_lock one, two;
+    tri_error err = {0};
+    char path[400], who[100];
+    (void)snprintf(path, sizeof path, "%s", at(state, "lock"));
+    assert_int_equal(file_lock(path, "job 'a'", &mem_libc, &one, &err), TRI_OK);
+    assert_int_equal(file_lock(path, "job 'b'", &mem_libc, &two, &err), TRI_EINPUT);
+    (void)snprintf(who, sizeof who, "by job 'a', process %ld on ", (long)getpid());
+    assert_memory_equal(err.why, who, strlen(who));
+    file_unlock(&one);
+    assert_int_equal(each_entry(state, NULL), 0);
+    assert_int_equal(file_lock(path, "job 'b'", &mem_libc, &two, &err), TRI_OK);
+    file_unlock(&two);
+    put(state, "lock", "left by a process that died", 27);
+    assert_int_equal(file_lock(path, "c", &mem_libc, &one, &err), TRI_OK);
+    assert_int_equal(file_lock(path, "d", &mem_libc, &two, &err), TRI_EINPUT);
+    assert_memory_equal(err.why, "by c, process ", 14); /* nothing of the older text */
+    file_unlock(&one);
+    assert_int_equal(file_lock(at(state, "none/lock"), "c", &mem_libc, &one, &err), TRI_EINPUT);
+    assert_string_equal(err.why, "No such file or directory");
+}
+
+TEST(a_lock_that_finds_no_memory_is_not_taken)
+{
+    struct fault fault = {0};
+    FAULT_WALK(&fault)
+    {
+        struct file_lock lock;
+        tri_error err = {0};
+        tri_status status = file_lock(at(state, "lock"), "me", &fault.mem, &lock, &err);
+        assert_int_equal(status, fault.hit ? TRI_ENOMEM : TRI_OK);
+        assert_int_equal(each_entry(state, NULL), fault.hit ? 0 : 1);
+        if (status == TRI_OK)
+            file_unlock(&lock);
+    }
+}
+
+enum { TAKERS = 4, TURNS = 300 };
+
+/* Takes and gives back a lock; nobody else may be inside. */
+static void take_turns(const char *lock, const char *inside)
+{
+    for (unsigned turn = 0; turn < TURNS;) {
+        struct file_lock taken;
+        if (file_lock(lock, "me", &mem_libc, &taken, NULL) != TRI_OK)
+            continue;
+        int fd = open(inside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0)
+            _exit(1);
+        close(fd);
+        (void)unlink(inside);
+        file_unlock(&taken);
+        turn++;
+    }
+    _exit(0);
+}
+
+TEST(many_that_want_a_lock_have_it_one_by_one)
+{
+    pid_t children[TAKERS] = {0};
+    char lock[400], inside[400];
+    (void)snprintf(lock, sizeof lock, "%s", at(state, "lock"));
+    (void)snprintf(inside, sizeof inside, "%s", at(state, "inside"));
+    int codes = 0;
+    for (unsigned i = 0; i < TAKERS; i++)
+        if ((children[i] = fork()) == 0)
+            take_turns(lock, inside);
+    for (unsigned i = 0; i < TAKERS; i++) { /* all of them, before the folder goes */
+        int code = -1;
+        (void)waitpid(children[i], &code, 0);
+        codes |= code;
+    }
+    assert_int_equal(codes, 0);
+    assert_int_equal(each_entry(state, NULL), 0);
+}
+
 /* ---- writing ---- */
 
 TEST(a_write_makes_the_file_and_nothing_else)
@@ -543,6 +701,14 @@ int main(void)
         IN_FOLDER(a_status_ends_the_listing_and_is_passed_on),
         IN_FOLDER(a_folder_that_is_none_is_told),
         IN_FOLDER(a_listing_that_finds_no_memory_leaks_nothing),
+        IN_FOLDER(hidden_entries_are_listed_apart),
+        IN_FOLDER(what_is_at_a_path_is_told),
+        IN_FOLDER(a_folder_is_made_once_and_below_one_that_is_there),
+        IN_FOLDER(a_file_is_removed_and_one_that_is_gone_is_fine),
+        IN_FOLDER(the_room_of_a_disk_is_known),
+        IN_FOLDER(a_lock_has_one_holder_who_is_named),
+        IN_FOLDER(a_lock_that_finds_no_memory_is_not_taken),
+        IN_FOLDER(many_that_want_a_lock_have_it_one_by_one),
         IN_FOLDER(a_write_makes_the_file_and_nothing_else),
         IN_FOLDER(a_write_replaces_the_whole_file_and_spares_its_readers),
         IN_FOLDER(a_write_into_a_missing_folder_is_told),
