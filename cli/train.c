@@ -7,6 +7,7 @@
 
 #include "base/names.h"
 #include "engine/model.h"
+#include "run/launcher.h"
 #include "run/settings.h"
 
 extern const struct command command_train;
@@ -16,6 +17,7 @@ extern const struct command command_train;
 /* Variables by which a launcher says that this process is one of several. */
 static bool has_launcher(void)
 {
+    struct launcher launcher;
     static const char *const names[] = {"TRIDENT_WORKERS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
                                         "TRIDENT_RANK",    "RANK",       "OMPI_COMM_WORLD_RANK"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -23,7 +25,7 @@ static bool has_launcher(void)
         if (value != NULL && value[0] != '\0')
             return true;
     }
-    return false;
+    return launcher_find(&launcher, NULL) == TRI_OK && launcher.name != NULL;
 }
 
 static tri_status check_launcher(const struct train_settings *settings, uint32_t *rank,
@@ -98,11 +100,12 @@ static tri_status tell_interrupted(const struct train_outcome *outcome, tri_erro
 {
     const struct train_moment *moment = &outcome->moment;
     char epochs[TRAIN_EPOCHS];
+    const char *how = outcome->terminated ? "stopped by SIGTERM" : "interrupted";
     if (outcome->moved)
-        fail(err, TRI_EPEER, "interrupted after %.2f of %s epochs", moment->epoch,
+        fail(err, TRI_EPEER, "%s after %.2f of %s epochs", how, moment->epoch,
              train_show_epochs(moment->epochs, epochs));
     else
-        fail(err, TRI_EPEER, "interrupted before the first iteration");
+        fail(err, TRI_EPEER, "%s before the first iteration", how);
     return TRI_EPEER;
 }
 

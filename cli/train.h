@@ -32,6 +32,10 @@ struct train_settings {
     uint64_t workers, servers, iterations, batch, seed, evaluate_every;
     const char *epochs, *lr, *momentum, *optimizer, *schedule;
     const char *scheme, *consistency, *placement, *out;
+    const char *checkpoint;
+    uint64_t checkpoint_every;
+    bool resume;
+    unsigned on_failure; /* 0: continue, 1: stop */
     bool json, profile;
 };
 
@@ -91,6 +95,7 @@ struct train_outcome {
     struct train_event *events;
     size_t event_count, event_room;
     bool interrupted;
+    bool terminated; /* by SIGTERM, not by Ctrl-C */
 };
 
 tri_status train_outcome_init(struct train_outcome *outcome, uint32_t workers,

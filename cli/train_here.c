@@ -3,32 +3,75 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/train_line.h"
 #include "os/clock.h"
 #include "run/settings.h"
 
-/* ---- Ctrl-C ---- */
+/* ---- Ctrl-C and SIGTERM ---- */
 
-/* The one thing that the signal handler touches. */
-static volatile sig_atomic_t interrupted;
+/* All that the signal handler touches. */
+static volatile sig_atomic_t interrupted; /* by which signal */
+static volatile sig_atomic_t stoppable;   /* a loop runs that looks at it after each iteration */
+static volatile sig_atomic_t quiet;       /* a launcher tells what there is to tell */
 
-static void on_interrupt(int number)
+/* Nothing is half written at this time: a model comes under another name and is renamed. */
+static _Noreturn void end_at_once(int number)
 {
-    (void)number;
-    interrupted = 1;
+    static const char early[] = "trident train: interrupted before the first iteration\n",
+                      term[] = "trident train: stopped by SIGTERM\n";
+    bool ctrl_c = number == SIGINT;
+    ssize_t put = quiet != 0 ? 0
+                             : write(STDERR_FILENO, ctrl_c ? early : term,
+                                     ctrl_c ? sizeof early - 1 : sizeof term - 1);
+    (void)put;
+    _exit(ctrl_c ? CLI_INTERRUPTED : CLI_FAILED);
 }
 
-/* The second Ctrl-C ends the program at once. */
-static struct sigaction heed_interrupt(void)
+/* Waits of a start-up, and those for others when this process is to go, look at nothing. */
+static void on_interrupt(int number)
 {
-    struct sigaction before,
-        action = {.sa_handler = on_interrupt, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
-    interrupted = 0;
-    (void)sigaction(SIGINT, NULL, &before);
-    if (before.sa_handler != SIG_IGN) /* as it is in the background of a script */
-        (void)sigaction(SIGINT, &action, NULL);
+    if (stoppable == 0)
+        end_at_once(number);
+    interrupted = number;
+}
+
+static void on_terminate(int number)
+{
+    end_at_once(number);
+}
+
+struct handlers {
+    struct sigaction interrupt, terminate; /* as they were */
+};
+
+/* One that is ignored stays so, as it is in the background of a script. The second ends the program
+ * at once. */
+static void heed(int number, void (*handler)(int number), struct sigaction *before)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    (void)sigaction(number, NULL, before);
+    if (before->sa_handler != SIG_IGN)
+        (void)sigaction(number, &action, NULL);
+}
+
+/* Who trains alone ends in order when told to go. One of several does not wait for the others, who
+ * may be gone: they get along. */
+static struct handlers heed_signals(bool alone, bool worker)
+{
+    struct handlers before;
+    interrupted = stoppable = 0;
+    quiet = worker;
+    heed(SIGINT, on_interrupt, &before.interrupt);
+    heed(SIGTERM, alone ? on_interrupt : on_terminate, &before.terminate);
     return before;
+}
+
+static void restore_signals(const struct handlers *before)
+{
+    (void)sigaction(SIGINT, &before->interrupt, NULL);
+    (void)sigaction(SIGTERM, &before->terminate, NULL);
 }
 
 /* ---- what train_run() calls ---- */
@@ -58,6 +101,7 @@ static void on_begun(void *ctx, const struct train_report *report)
 {
     struct here *here = ctx;
     struct buf line;
+    stoppable = 1;
     if (!here->worker) {
         train_live_begun(&here->live, here->request, report);
         return;
@@ -141,7 +185,8 @@ static tri_status end(struct here *here, tri_status status, struct train_report 
 {
     train_live_clear(&here->live);
     here->outcome.interrupted = interrupted != 0;
-    here->cli->interrupted = interrupted != 0;
+    here->outcome.terminated = interrupted == SIGTERM;
+    here->cli->interrupted = interrupted == SIGINT;
     if (here->worker)
         return tell_end(here, status, report, err);
     if (status == TRI_OK)
@@ -168,9 +213,9 @@ static tri_status run(struct here *here, train_runner *runner, struct buf *out, 
         .ctx = here, .moment = on_moment, .begun = on_begun, .log = on_log};
     if (here->outcome.workers > 1 && is_bsp(options.consistency))
         options.checksum_every = CHECKSUM_EVERY;
-    struct sigaction before = heed_interrupt();
+    struct handlers before = heed_signals(here->outcome.workers == 1, here->worker);
     tri_status status = runner(&options, &calls, here->cli->mem, &report, &reason);
-    (void)sigaction(SIGINT, &before, NULL);
+    restore_signals(&before);
     if (status != TRI_OK && err != NULL)
         *err = reason;
     return end(here, status, &report, out, err);

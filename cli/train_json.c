@@ -25,6 +25,7 @@ static void put_results(struct json_out *json, const struct train_outcome *outco
         sent += outcome->ranks[i].sent_bytes;
     json_out_number(json, "epochs", done ? report->epochs : moved ? moment->epoch : 0);
     json_out_count(json, "iterations", done ? report->iterations : moved ? moment->iteration : 0);
+    json_out_count(json, "resumed_at", report->first);
     json_out_number(json, "samples_per_s",
                     done    ? report->samples_per_s
                     : moved ? moment->samples_per_s
@@ -58,6 +59,7 @@ static void put_settings(struct json_out *json, const struct train_request *requ
     json_out_string(json, "placement", options->placement);
     json_out_count(json, "seed", options->seed);
     json_out_string(json, "out", options->out);
+    json_out_string(json, "checkpoint", options->checkpoint);
 }
 
 static void put_layers(struct json_out *json, const struct train_report *report)

@@ -124,6 +124,11 @@ static tri_status check_reports(const struct launch *launch, tri_error *err)
 
 /* ---- the processes ---- */
 
+static bool goes_on(const struct launch *launch)
+{
+    return launch->request->settings.on_failure == 0;
+}
+
 static tri_status watch(struct launch *launch, const char *const *words, size_t count,
                         tri_error *err)
 {
@@ -136,7 +141,7 @@ static tri_status watch(struct launch *launch, const char *const *words, size_t 
     const struct run_request request = {
         .settings = {.workers = launch->outcome.workers,
                      .colocate = RUN_NOT_GIVEN,
-                     .on_failure = RUN_STOP},
+                     .on_failure = goes_on(launch) ? RUN_CONTINUE : RUN_STOP},
         .variables = variables,
         .variable_count = sizeof variables / sizeof variables[0],
         .program = words,
@@ -165,11 +170,12 @@ static tri_status run(struct launch *launch, int argc, const char *const *argv, 
     tri_status status = watch(launch, words, count, err);
     mem_free(mem, (void *)words);
     launch->outcome.interrupted = launch->cli->interrupted;
-    if (launch->failed && !launch->cli->interrupted)
+    bool lost = goes_on(launch) && launch->outcome.reported; /* who is missing is told as an event */
+    if (launch->failed && !launch->cli->interrupted && !lost)
         return blame(launch, err);
-    if (status != TRI_OK)
+    if (status != TRI_OK && !lost)
         return status;
-    if (!launch->cli->interrupted)
+    if (!launch->cli->interrupted && !lost)
         status = check_reports(launch, err);
     return status == TRI_OK ? train_show(launch->cli, &launch->outcome, launch->request, out, err)
                             : status;

@@ -39,7 +39,8 @@ static const struct field moment_fields[] = {
 static const struct field report_fields[] = {
     FIELD(COUNT32, train_report, rank),           FIELD(COUNT32, train_report, workers),
     FIELD(COUNT32, train_report, servers),        FIELD(COUNT64, train_report, iterations),
-    FIELD(COUNT64, train_report, params),         FIELD(NUMBER, train_report, epochs),
+    FIELD(COUNT64, train_report, first),          FIELD(COUNT64, train_report, params),
+    FIELD(NUMBER, train_report, epochs),
     FIELD(NUMBER, train_report, samples_per_s),   FIELD(NUMBER, train_report, wall_s),
     FIELD(NUMBER, train_report, train_loss),      FIELD(NUMBER, train_report, train_accuracy),
     FIELD(NUMBER, train_report, test_accuracy),   FIELD(COUNT64, train_report, test_samples),

@@ -6,6 +6,8 @@
 const char *const train_headers[] = {
     [DATA_HEADER_AUTO] = "auto", [DATA_HEADER_YES] = "yes", [DATA_HEADER_NO] = "no", NULL};
 
+static const char *const failures[] = {"continue", "stop", NULL};
+
 const struct option_row train_rows[] = {
     {.name = "data",
      .value = "DATA",
@@ -155,6 +157,33 @@ const struct option_row train_rows[] = {
      .min = 0,
      .max = 9e15,
      .help = "of initial values, the order of samples, dropout and what is held out"},
+    {.name = "checkpoint",
+     .value = "DIR",
+     .otherwise = "none",
+     .type = OPTION_TEXT,
+     FIELD(checkpoint),
+     .help = "save the whole job there while it runs, so that it can be resumed; the folder is made "
+             "if it is missing"},
+    {.name = "checkpoint-every",
+     .value = "N",
+     .otherwise = "an epoch",
+     .type = OPTION_COUNT,
+     FIELD(checkpoint_every),
+     .min = 1,
+     .max = 4e9,
+     .help = "iterations from one checkpoint to the next; the end is saved, too"},
+    {.name = "resume",
+     .type = OPTION_FLAG,
+     FIELD(resume),
+     .help = "go on from the newest whole checkpoint in DIR, on any number of workers; from the "
+             "beginning if there is none"},
+    {.name = "on-failure",
+     .value = "continue|stop",
+     .fallback = "stop",
+     .type = OPTION_CHOICE,
+     FIELD(on_failure),
+     .choices = failures,
+     .help = "when a worker is lost, the others go on without it, or are stopped"},
     {.name = "out",
      .value = "FILE",
      .otherwise = "none",

@@ -18,10 +18,6 @@ static const struct {
     {"learners", "give --workers N: N processes that train together"},
     {"codec", "leave it out: updates travel as they are"},
     {"recipe", "give --lr, --batch, --schedule and --optimizer"},
-    {"checkpoint", "give --out FILE.safetensors: the model at the end"},
-    {"checkpoint-every", "give --out FILE.safetensors: the model at the end"},
-    {"resume", "leave it out and train from the beginning"},
-    {"on-failure", "leave it out: when a worker fails, the others are stopped"},
 };
 
 static bool is_option(const char *word, const char *name)
@@ -297,6 +293,12 @@ static tri_status read_numbers(const struct defaults *defaults, struct train_req
 
 static tri_status check_pairs(const struct train_settings *settings, tri_error *err)
 {
+    if (settings->checkpoint == NULL && (settings->resume || settings->checkpoint_every > 0)) {
+        fail(err, TRI_EINPUT, "option '--%s' needs '--checkpoint'",
+             settings->resume ? "resume" : "checkpoint-every");
+        fail_next(err, "say where checkpoints are: --checkpoint DIR");
+        return TRI_EINPUT;
+    }
     if (settings->epochs == NULL || settings->iterations == 0)
         return TRI_OK;
     fail(err, TRI_EINPUT, "options '--epochs' and '--iterations' do not go together");
@@ -327,6 +329,9 @@ static void fill(struct train_request *request)
     options->seed = settings->seed;
     options->evaluate_every = (uint32_t)settings->evaluate_every;
     options->out = settings->out;
+    options->checkpoint = settings->checkpoint;
+    options->checkpoint_every = settings->checkpoint_every;
+    options->resume = settings->resume;
     options->time_ops = settings->profile;
 }
 

@@ -307,7 +307,9 @@ static tri_status sync_all(struct net *net, tri_error *err)
 static tri_status train(struct net *net, struct result *result, tri_error *err)
 {
     const uint64_t steps = net->options.steps;
-    uint64_t clock = 0, timed_from = 0;
+    tri_stats stats;
+    tri_get_stats(net->job, &stats);
+    uint64_t clock = stats.clocks, timed_from = 0; /* not 0 where a job is resumed */
     double start_s = now_s();
     while (clock < steps) {
         tri_status status = step(net, &clock, err);

@@ -53,7 +53,7 @@ int main(void)
     tri_job *job = NULL;
     tri_error err;
     uint32_t layer, crc;
-    uint64_t clock = 0;
+    tri_stats stats;
     tri_layer_info info = TRI_LAYER_INIT;
     tri_update_info update = TRI_UPDATE_INIT;
     info.name = "line", info.rows = 1, info.cols = INPUTS;
@@ -63,6 +63,8 @@ int main(void)
     must(tri_open(NULL, &job, &err), &err); /* which rank this is: from the environment */
     must(tri_layer(job, &info, &layer, &err), &err);
     must(tri_start(job, &err), &err);
+    tri_get_stats(job, &stats);
+    uint64_t clock = stats.clocks; /* 0, unless the job goes on from a checkpoint */
     while (clock < ITERATIONS) {
         must(tri_sync(job, layer, &err), &err); /* wait until the line is up to date */
         update.count = backward(tri_rank(job), tri_workers(job));

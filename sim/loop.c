@@ -174,7 +174,7 @@ static void loop_clock(struct machine *machine)
     bool due = loop->clock == options->checkpoint_after ||
                (options->checkpoint_every > 0 && loop->clock % options->checkpoint_every == 0);
     if (machine->number == 0 && due)
-        node_mark(&machine->core, &out);
+        node_mark(&machine->core, 0, &out);
     loop->layer = 0;
     bool early = machine->number + 1 == machine->cluster->layout->workers;
     uint64_t clocks = options->clocks - (early ? options->early : 0);

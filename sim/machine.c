@@ -286,14 +286,15 @@ static void copy(struct machine *machine, const struct core_op *op)
     const struct store_layer *saved = cluster->saved[1 - cluster->whole];
     if (op->role == CORE_WORKER) {
         const struct layout_layer *layer = &layout->layers[op->index];
-        store_worker_copy(&machine->worker_store, op, saved[op->index].weights);
+        store_worker_copy(&machine->worker_store, op->index, 0, saved[op->index].weights);
         for (uint32_t i = 0; i < layer->units; i++)
             cluster->saved_at[layer->first_unit + i] = op->clock;
         return;
     }
     uint32_t number = machine->server_store.units[op->index].number;
     const struct layout_unit *unit = &layout->units[number];
-    store_server_copy(&machine->server_store, op, saved[unit->layer].weights + unit->first);
+    store_server_copy(&machine->server_store, op->index, 0,
+                      saved[unit->layer].weights + unit->first);
     cluster->saved_at[number] = op->clock;
 }
 

@@ -5,6 +5,7 @@
  *     tri_open     join the job
  *     tri_layer    once per layer: its name, shape and where its parameters live
  *     tri_start    agree on how each layer travels; all begin with rank 0's values
+ *     clock = tri_stats.clocks   0, unless the job is resumed from a checkpoint
  *     while clock < iterations:
  *         forward, for each layer:   tri_sync(layer), then use its parameters
  *         backward, for each layer:  compute its update, then tri_update(layer), with
@@ -317,6 +318,11 @@ tri_status tri_sync(tri_job *job, uint32_t layer, tri_error *err);
  * others let it catch up, so let it, not a counter of your own, end the loop. A worker that
  * the others have given up gets TRI_EEVICTED instead. */
 tri_status tri_clock(tri_job *job, uint64_t *clock, tri_error *err);
+
+/* Asks for a checkpoint when the clock is `clock`, or as soon after it as can be, beside those of
+ * checkpoint_every: for the last iteration, say. Only the last request counts. Nothing happens
+ * without a checkpoint folder, or on other ranks than 0. */
+tri_status tri_save(tri_job *job, uint64_t clock, tri_error *err);
 
 /* ---- 5. leave ---- */
 

@@ -144,6 +144,30 @@ EXPORT tri_status tri_layer(tri_job *job, const tri_layer_info *given, uint32_t 
 
 /* ---- agreeing ---- */
 
+/* Takes the agreement over. */
+static tri_status start(tri_job *job, struct agreement *agreement, const struct checkpoint *from,
+                        tri_error *err)
+{
+    tri_status status;
+    if (job->host == NULL) {
+        status = solo_open(agreement, job->memory, job->mem, &job->solo, err);
+        job->agreement = job->solo != NULL ? solo_agreement(job->solo) : NULL;
+        if (status == TRI_OK && from != NULL)
+            solo_resume(job->solo, from);
+        job->clock = from != NULL ? from->clock : 0;
+        return status;
+    }
+    struct host_job with = {.agreement = agreement,
+                            .layers = job->memory,
+                            .from = from,
+                            .kept = job->kept,
+                            .kept_count = job->kept_count};
+    status = host_start(job->host, &with, err);
+    job->agreement = host_agreement(job->host);
+    job->clock = host_first(job->host);
+    return status;
+}
+
 EXPORT tri_status tri_start(tri_job *job, tri_error *err)
 {
     struct agreement *agreement = NULL;
@@ -158,13 +182,18 @@ EXPORT tri_status tri_start(tri_job *job, tri_error *err)
         agree_make(job->layers, job->count, &job->settings.agree, job->mem, &agreement, err);
     if (status != TRI_OK)
         return status;
-    if (job->host != NULL) {
-        status = host_start(job->host, agreement, job->memory, err);
-        job->agreement = host_agreement(job->host);
+    struct checkpoint *from = NULL;
+    status = keep_find(job, agreement, &from, err);
+    if (status == TRI_OK) {
+        status = start(job, agreement, from, err);
     } else {
-        status = solo_open(agreement, job->memory, job->mem, &job->solo, err);
-        job->agreement = job->solo != NULL ? solo_agreement(job->solo) : NULL;
+        if (job->host != NULL && err != NULL)
+            host_refuse(job->host, err);
+        agree_free(agreement);
     }
+    checkpoint_free(from, job->mem);
+    if (status == TRI_OK)
+        status = keep_begin(job, err);
     job->started = status == TRI_OK;
     return status;
 }
@@ -176,7 +205,9 @@ EXPORT void tri_close(tri_job *job)
     if (job == NULL)
         return;
     host_close(job->host);
+    save_close(job->save);
     solo_close(job->solo);
+    keep_fini(job);
     for (uint32_t i = 0; i < job->count; i++)
         mem_free(job->mem, (void *)job->layers[i].name);
     mem_free(job->mem, job->layers);

@@ -4,6 +4,7 @@
 
 #include "run/host.h"
 #include "run/settings.h"
+#include "run/save.h"
 #include "run/solo.h"
 
 #ifdef __cplusplus
@@ -24,10 +25,23 @@ struct tri_job {
     struct store_layer *memory;
     uint32_t count;
     size_t cap, memory_cap;
+    struct checkpoint_kept *kept; /* by tri_keep(); names are the job's */
+    uint32_t kept_count;
+    size_t kept_cap;
+    struct checkpoint_claim *claim;
+    struct save *save; /* rank 0, with a folder for checkpoints */
     bool started;
     uint64_t clock; /* __atomic: tri_get_stats() may look at any time */
     bool synced;    /* all layers are, in this iteration */
 };
+
+/* keep.c. Rank 0, before the start: the newest checkpoint, if the job is to be resumed and there is
+ * one; parameters and kept values are then filled from it. */
+tri_status keep_find(tri_job *job, const struct agreement *agreement, struct checkpoint **out,
+                     tri_error *err);
+/* After it: checkpoints from here on. */
+tri_status keep_begin(tri_job *job, tri_error *err);
+void keep_fini(tri_job *job);
 
 #ifdef __cplusplus
 }

@@ -135,8 +135,9 @@ static void refuse(struct coordinator *coordinator, uint32_t node, const char *w
                    const struct core_out *out)
 {
     char text[120];
-    (void)snprintf(text, sizeof text, "node %u has other %s than node %u", node, what,
-                   coordinator->join.first);
+    (void)snprintf(text, sizeof text, "%s has other %s than %s",
+                   layout_name(coordinator->layout, node).text, what,
+                   layout_name(coordinator->layout, coordinator->join.first).text);
     coordinator_fail(coordinator, TRI_EMISMATCH, text, out);
 }
 
@@ -282,7 +283,9 @@ static void take_failed(struct coordinator *coordinator, const struct message *m
     const char *said = message->bytes != NULL ? (const char *)message->bytes : "";
     char text[240];
     if (message->status == TRI_EMISMATCH) {
-        (void)snprintf(text, sizeof text, "node %u: %.*s", message->from, (int)message->len, said);
+        (void)snprintf(text, sizeof text, "%s: %.*s",
+                       layout_name(coordinator->layout, message->from).text, (int)message->len,
+                       said);
         coordinator_fail(coordinator, TRI_EMISMATCH, text, out);
     } else {
         (void)snprintf(text, sizeof text, "failed: %.*s", (int)message->len, said);

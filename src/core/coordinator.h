@@ -90,9 +90,9 @@ void coordinator_message(struct coordinator *coordinator, const struct message *
 void coordinator_tick(struct coordinator *coordinator, const struct watch *watch, uint64_t now,
                       const struct core_out *out);
 
-/* Asks for a checkpoint as soon as all can make one. Nothing happens while one is
- * under way, before the start, or in aggregate mode. */
-void coordinator_mark(struct coordinator *coordinator, const struct core_out *out);
+/* Asks for a checkpoint at clock `at`, or as soon after it as all can make one. Nothing happens
+ * while one is under way, before the start, or in aggregate mode. */
+void coordinator_mark(struct coordinator *coordinator, uint64_t at, const struct core_out *out);
 
 #ifdef __cplusplus
 }

@@ -128,12 +128,15 @@ static void open_mark(struct coordinator *coordinator, struct coordinator_mark *
     propose(coordinator, mark, out);
 }
 
-void coordinator_mark(struct coordinator *coordinator, const struct core_out *out)
+void coordinator_mark(struct coordinator *coordinator, uint64_t at, const struct core_out *out)
 {
     /* In aggregate mode the parameters are the caller's to save. */
-    if (coordinator->stage == COORDINATOR_RUNNING && !coordinator->save.open &&
-        !coordinator->rules.aggregate)
-        open_mark(coordinator, &coordinator->save, out);
+    struct coordinator_mark *save = &coordinator->save;
+    if (coordinator->stage != COORDINATOR_RUNNING || save->open || coordinator->rules.aggregate)
+        return;
+    if (at > save->clock)
+        save->clock = at - 1; /* the next proposal is behind it */
+    open_mark(coordinator, save, out);
 }
 
 void coordinator_join_last(struct coordinator *coordinator, uint32_t rank,

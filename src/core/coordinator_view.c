@@ -71,10 +71,11 @@ static void end_without(struct coordinator *coordinator, uint32_t node, const ch
 {
     const struct layout *layout = coordinator->layout;
     char text[240], who[60];
-    (void)snprintf(who, sizeof who, "node %u", node);
-    for (uint32_t s = 0; s < layout->servers; s++)
+    struct layout_name name = layout_name(layout, node);
+    (void)snprintf(who, sizeof who, "%s", name.text);
+    for (uint32_t s = 0; s < layout->servers && node < layout->workers; s++)
         if (layout->server_node[s] == node && layout->server_units[s] > 0)
-            (void)snprintf(who, sizeof who, "server %u (node %u)", s, node);
+            (void)snprintf(who, sizeof who, "%s (with server %u)", name.text, s);
     int used = snprintf(text, sizeof text, "%s %s; the job ends", who, why);
     if (coordinator->stage != COORDINATOR_RUNNING)
         (void)snprintf(text, sizeof text, "%s %s before the job had started", who, why);
@@ -89,7 +90,8 @@ void coordinator_tell_evicted(const struct coordinator *coordinator, uint32_t no
                               const struct core_out *out)
 {
     char text[200];
-    (void)snprintf(text, sizeof text, "node %u is out of the job: %s", node, why);
+    (void)snprintf(text, sizeof text, "%s is out of the job: %s",
+                   layout_name(coordinator->layout, node).text, why);
     struct message message = {.kind = WIRE_EVICTED,
                               .role = CORE_MEMBER,
                               .bytes = (const uint8_t *)text,
@@ -178,16 +180,19 @@ static uint32_t most_accused(const struct coordinator *coordinator)
     return worst;
 }
 
-/* "was not heard by nodes 0, 2". */
+/* "was not heard by rank 0, server 2". */
 static void name_accusers(const struct coordinator *coordinator, uint32_t node, char *text,
                           size_t cap)
 {
     uint32_t named = 0, nodes = coordinator->layout->nodes;
-    size_t used = (size_t)snprintf(text, cap, "was not heard by node%s",
-                                   count_accusers(coordinator, node) == 1 ? "" : "s");
-    for (uint32_t n = 0; n < nodes && used + 20 < cap && named < 8; n++)
+    size_t used = (size_t)snprintf(text, cap, "was not heard by");
+    for (uint32_t n = 0; n < nodes && used + 30 < cap && named < 6; n++)
         if (accuses(coordinator, n, node))
-            used += (size_t)snprintf(text + used, cap - used, "%s %u", named++ > 0 ? "," : "", n);
+            used += (size_t)snprintf(text + used, cap - used, "%s %s", named++ > 0 ? "," : "",
+                                     layout_name(coordinator->layout, n).text);
+    uint32_t more = count_accusers(coordinator, node) - named;
+    if (more > 0 && used < cap)
+        (void)snprintf(text + used, cap - used, " and %u more", more);
 }
 
 /* Takes from the most accused until no accusation is left: who is gone accuses nobody. */
@@ -298,13 +303,14 @@ static void check_waits(struct coordinator *coordinator, const struct watch *wat
         return;
     find_missing(coordinator, starting ? coordinator->join.in : coordinator->reported, members);
     if (too_late) {
-        char text[100];
+        char text[120];
         uint32_t first = 0;
         while (first + 1 < members && !bits_has(coordinator->missing, first))
             first++;
         (void)snprintf(text, sizeof text,
-                       "node %u did not come within %llu s: it was lost before the job had started",
-                       first, (unsigned long long)(coordinator->times.start / 1000000));
+                       "%s did not come within %llu s: it was lost before the job had started",
+                       layout_name(coordinator->layout, first).text,
+                       (unsigned long long)(coordinator->times.start / 1000000));
         coordinator_fail(coordinator, TRI_EPEER, text, out);
         return;
     }

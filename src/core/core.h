@@ -36,11 +36,12 @@ struct message {
     uint32_t part; /* PUSH, RESULT, INIT: of the layer; FACTORS: of the update; LEFT_OUT: the
                       first of its unit */
     uint64_t clock;
-    uint32_t rank;    /* whose update it is; of a join, who joins */
-    uint32_t rows;    /* FACTORS: of the whole update */
-    uint32_t parts;   /* FACTORS: the update travels in */
-    uint64_t count;   /* of samples, or what the caller counts; MARKED: the clock reached here */
-    uint64_t version; /* RESULT: all clocks before it are in; LEFT_OUT: of the unit now */
+    uint32_t rank;  /* whose update it is; of a join, who joins */
+    uint32_t rows;  /* FACTORS: of the whole update; STATE: the plane */
+    uint32_t parts; /* FACTORS: the update travels in */
+    uint64_t count; /* of samples, or what the caller counts; MARKED: the clock reached here */
+    uint64_t
+        version; /* RESULT: all clocks before it are in; LEFT_OUT: of the unit now; STATE: steps */
     uint32_t lr_bits;
     uint32_t crc;         /* CHECKSUM */
     uint64_t hash;        /* HELLO: of the layers; READY: of the plan */
@@ -48,7 +49,7 @@ struct message {
     uint32_t owner;       /* MARKED, SAVED: server, or CORE_OWNER_WORKER */
     enum core_mark mark;  /* MARK, MARKED: what for */
     tri_status status;    /* FAILED: what with */
-    bool unchanged;       /* RESULT: nobody had an update; no data follows */
+    bool unchanged;       /* RESULT: nobody had an update; no data follows. STATE: it has come */
     bool left_out;        /* RESULT: the receiver's own update came too late to count */
     bool accepted;        /* MARKED; MARK of a join: all have agreed */
     bool last;            /* MARK of a join: the others have closed at this clock */

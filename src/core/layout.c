@@ -1,6 +1,7 @@
 /* Numbering layers, units and parts. */
 #include "core/layout.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "wire/hash.h"
@@ -174,6 +175,17 @@ tri_status layout_make(const struct plan *plan, const struct mem *mem, struct la
     }
     *out = layout;
     return TRI_OK;
+}
+
+struct layout_name layout_name(const struct layout *layout, uint32_t node)
+{
+    struct layout_name name;
+    (void)snprintf(name.text, sizeof name.text, node < layout->workers ? "rank %u" : "node %u",
+                   (unsigned)node);
+    for (uint32_t s = 0; s < layout->servers && node >= layout->workers; s++)
+        if (layout->server_node[s] == node)
+            (void)snprintf(name.text, sizeof name.text, "server %u", (unsigned)s);
+    return name;
 }
 
 static uint64_t hash_numbers(uint64_t hash, const uint64_t *numbers, size_t count)

@@ -71,6 +71,12 @@ tri_status layout_make(const struct plan *plan, const struct mem *mem, struct la
                        tri_error *err);
 void layout_free(struct layout *layout); /* NULL is fine */
 
+/* What a person calls a node: "rank 3", or "server 1" where it has no worker. */
+struct layout_name {
+    char text[24];
+};
+struct layout_name layout_name(const struct layout *layout, uint32_t node);
+
 /* A number that is the same for the same layout and, but for chance, for no other. It goes on
  * from `hash`: of the rules the nodes must agree on, too. */
 uint64_t layout_hash(const struct layout *layout, uint64_t hash);

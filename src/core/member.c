@@ -85,8 +85,7 @@ void member_message(struct member *member, const struct message *message,
 static void give_up(const struct member *member, uint64_t now, const struct core_out *out)
 {
     core_fail(out, TRI_EPEER,
-              "the coordinator on node 0 is lost: not heard for %.1f s; the job ends, its last "
-              "checkpoint is intact",
+              "rank 0, which coordinates the job, is lost: not heard for %.1f s; the job ends",
               (double)watch_silence(&member->watch, 0, now) / 1e6);
 }
 
@@ -131,8 +130,8 @@ void member_tick(struct member *member, uint64_t now, const struct core_out *out
     /* The coordinator has the same deadline, and knows who is missing: it comes first. */
     if (watch->heard[0] == 0 && watch_gives_up(watch, &member->wait, now)) {
         core_fail(out, TRI_ETIMEOUT,
-                  "the coordinator on node 0 did not answer within %llu s; is it running, and can "
-                  "this machine reach it?",
+                  "rank 0, which coordinates the job, did not answer within %llu s; is it running, "
+                  "and can this machine reach it?",
                   (unsigned long long)(watch->times.start / 1000000));
         return;
     }

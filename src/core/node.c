@@ -54,6 +54,20 @@ tri_status node_check(const struct layout *layout, const struct core_rules *rule
 
 /* ---- memory ---- */
 
+/* Goes on where the optimiser was. */
+static void set_steps(struct node *node, const uint64_t *steps)
+{
+    const struct layout *layout = node->layout;
+    for (uint32_t i = 0; node->has_worker && i < layout->unit_count; i++)
+        node->worker.steps[i] = steps[layout->units[i].layer];
+    for (uint32_t i = 0; node->has_server && i < node->server.unit_count; i++) {
+        struct server_unit *unit = &node->server.units[i];
+        unit->steps = steps[layout->units[unit->unit].layer];
+        for (uint32_t r = 0; unit->read != NULL && r < layout->workers; r++)
+            unit->read[r] = unit->steps;
+    }
+}
+
 static tri_status init_roles(struct node *node, const struct node_options *options,
                              const struct mem *mem, tri_error *err)
 {
@@ -76,6 +90,8 @@ static tri_status init_roles(struct node *node, const struct node_options *optio
                                   err);
         node->has_coordinator = status == TRI_OK;
     }
+    if (status == TRI_OK && options->steps != NULL)
+        set_steps(node, options->steps);
     return status;
 }
 
@@ -316,9 +332,9 @@ void node_close(struct node *node, const struct core_out *host)
     worker_close(&node->worker, &out);
 }
 
-void node_mark(struct node *node, const struct core_out *host)
+void node_mark(struct node *node, uint64_t at, const struct core_out *host)
 {
     struct core_out out = begin(node, host);
     if (node->has_coordinator)
-        coordinator_mark(&node->coordinator, &out);
+        coordinator_mark(&node->coordinator, at, &out);
 }

@@ -19,8 +19,9 @@ struct node_options {
     struct core_rules rules;
     struct core_times times;
     uint32_t number;
-    uint64_t first;       /* clock to start with */
-    uint64_t layers_hash; /* of what the caller described */
+    uint64_t first;        /* clock to start with */
+    const uint64_t *steps; /* [layers] that the optimiser has made before it; NULL: none */
+    uint64_t layers_hash;  /* of what the caller described */
     uint64_t plan_hash;
     uint64_t incarnation; /* another for every process */
 };
@@ -78,7 +79,7 @@ void node_checksum(struct node *node, uint32_t crc, const struct core_out *out);
 /* No more iterations; member.ended when all have said so. */
 void node_close(struct node *node, const struct core_out *out);
 /* Node 0: asks for a checkpoint, see coordinator.h. */
-void node_mark(struct node *node, const struct core_out *out);
+void node_mark(struct node *node, uint64_t at, const struct core_out *out);
 
 #ifdef __cplusplus
 }

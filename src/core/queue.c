@@ -14,18 +14,24 @@ void queue_fini(struct queue *queue)
     queue_init(queue, queue->mem);
 }
 
-/* Updates and results; everything else steers the job and is small. */
-static bool carries_values(enum wire_kind kind)
+/* What steers the job is small and goes first; then updates and results, for which somebody waits;
+ * then what a checkpoint is made of. */
+enum rank { STEERS, VALUES, STATES };
+
+static enum rank rank_of(enum wire_kind kind)
 {
-    return kind >= WIRE_INIT && kind <= WIRE_RESULT;
+    if (kind == WIRE_STATE)
+        return STATES;
+    return kind >= WIRE_INIT && kind <= WIRE_RESULT ? VALUES : STEERS;
 }
 
 static bool before(const struct queue_entry *a, const struct queue_entry *b)
 {
     const struct message *x = &a->message, *y = &b->message;
-    if (carries_values(x->kind) != carries_values(y->kind))
-        return carries_values(y->kind);
-    if (!carries_values(x->kind))
+    enum rank rank = rank_of(x->kind);
+    if (rank != rank_of(y->kind))
+        return rank < rank_of(y->kind);
+    if (rank == STEERS)
         return a->number < b->number;
     if (x->clock != y->clock)
         return x->clock < y->clock;

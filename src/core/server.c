@@ -269,9 +269,10 @@ static bool rates_agree(const struct server *server, struct server_unit *unit,
     if (steps_each(server) || gather_rates_agree(&unit->gather, message))
         return true;
     core_fail(out, TRI_EMISMATCH,
-              "learning rates differ in layer %u, clock %llu: rank %u has %g, rank %u has %g",
-              owned_by(server, unit)->layer, (unsigned long long)message->clock,
-              unit->gather.lr_rank, (double)core_float(unit->gather.lr_bits), message->rank,
+              "learning rates differ in layer '%.60s', clock %llu: rank %u has %g, rank %u has %g",
+              server->layout->layers[owned_by(server, unit)->layer].name,
+              (unsigned long long)message->clock, unit->gather.lr_rank,
+              (double)core_float(unit->gather.lr_bits), message->rank,
               (double)core_float(message->lr_bits));
     return false;
 }
@@ -451,6 +452,11 @@ void server_tick(struct server *server, struct watch *watch, uint64_t now,
 }
 
 /* ---- questions of the host ---- */
+
+const uint64_t *server_waits_for(const struct server *server, uint32_t index)
+{
+    return find_missing(server, &server->units[index]) ? server->present : NULL;
+}
 
 uint32_t server_factor_rows(const struct server *server, uint32_t index, uint32_t rank)
 {

@@ -108,6 +108,8 @@ void server_tick(struct server *server, struct watch *watch, uint64_t now,
 
 /* The factors of a rank that CORE_OP_PRODUCT of its unit multiplies: their rows, or 0. */
 uint32_t server_factor_rows(const struct server *server, uint32_t index, uint32_t rank);
+/* The ranks that its unit waits for, until the next call; NULL: nobody. */
+const uint64_t *server_waits_for(const struct server *server, uint32_t index);
 /* Does CORE_OP_REPLY of its unit fill the slot of this rank? */
 bool server_replies(const struct server *server, uint32_t index, uint32_t rank);
 

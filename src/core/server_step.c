@@ -154,7 +154,8 @@ void server_advance(struct server *server, struct server_unit *unit, const struc
         if (core_leaves_out(&server->rules))
             server_answer_late(server, unit, out);
         if (unit->to_copy > 0) {
-            struct core_op copy = {.kind = CORE_OP_COPY, .clock = unit->to_copy};
+            struct core_op copy = {
+                .kind = CORE_OP_COPY, .clock = unit->to_copy, .steps = unit->steps};
             unit->to_copy = 0;
             server_start_op(server, unit, copy, out);
         } else if (!server_reply(server, unit, out)) {

@@ -152,35 +152,38 @@ tri_status worker_may_update(const struct worker *worker, uint32_t layer,
     const struct layout_layer *described = &worker->layout->layers[layer];
     const struct syncer *syncer = &worker->syncers[layer];
     if (!syncer->started)
-        return fail(err, TRI_EARG, "layer %u has no initial values yet", layer);
+        return fail(err, TRI_EARG, "layer '%.60s' has no initial values yet", described->name);
     if (!worker->behind && syncer->given > worker->clock)
-        return fail(err, TRI_EARG, "layer %u already has its update of clock %llu", layer,
-                    (unsigned long long)worker->clock);
+        return fail(err, TRI_EARG, "layer '%.60s' already has its update of clock %llu",
+                    described->name, (unsigned long long)worker->clock);
     if (!worker->behind &&
         (syncer->window || !worker->rules.consistency->after_update(
                                &worker->consistency, worker->clock, syncer->least))) {
-        fail(err, TRI_EARG, "layer %u was not synced before its update of clock %llu", layer,
-             (unsigned long long)worker->clock);
+        fail(err, TRI_EARG, "layer '%.60s' was not synced before its update of clock %llu",
+             described->name, (unsigned long long)worker->clock);
         fail_next(err, "call tri_sync on it before its forward pass");
         return TRI_EARG;
     }
     if (update->count == 0)
-        return fail(err, TRI_EARG, "layer %u was given an update with count 0", layer);
+        return fail(err, TRI_EARG, "layer '%.60s' was given an update with count 0",
+                    described->name);
     if (described->form == TRI_FORM_FACTORS &&
         (update->rows == 0 || update->rows > described->factor_rows))
-        return fail(err, TRI_EARG, "layer %u takes 1 to %u factor rows, not %u", layer,
-                    described->factor_rows, update->rows);
+        return fail(err, TRI_EARG, "layer '%.60s' takes 1 to %u factor rows, not %u",
+                    described->name, described->factor_rows, update->rows);
     return TRI_OK;
 }
 
-static void check_rates(struct gather *gather, const struct message *message,
-                        const struct core_out *out)
+static void check_rates(const struct worker *worker, struct gather *gather,
+                        const struct message *message, const struct core_out *out)
 {
     if (!gather_rates_agree(gather, message))
         core_fail(out, TRI_EMISMATCH,
-                  "learning rates differ in layer %u, clock %llu: rank %u and rank %u",
-                  message->layer, (unsigned long long)message->clock, gather->lr_rank,
-                  message->rank);
+                  "learning rates differ in layer '%.60s', clock %llu: rank %u has %g, rank %u has "
+                  "%g",
+                  worker->layout->layers[message->layer].name, (unsigned long long)message->clock,
+                  gather->lr_rank, (double)core_float(gather->lr_bits), message->rank,
+                  (double)core_float(message->lr_bits));
 }
 
 /* This worker's own factors are in without being sent. */
@@ -192,7 +195,7 @@ static void take_own(struct worker *worker, const struct message *update,
         layout_factor_parts(worker->layout, &worker->layout->layers[update->layer], update->rows);
     for (uint32_t i = 0; i < parts; i++)
         (void)gather_part(gather, update, i, parts);
-    check_rates(gather, update, out);
+    check_rates(worker, gather, update, out);
     worker_settle(worker, update->layer, out);
 }
 
@@ -471,7 +474,7 @@ static void take_factors(struct worker *worker, const struct message *message,
     if (step != GATHER_WHOLE)
         return;
     if (message->kind == WIRE_FACTORS)
-        check_rates(gather, message, out);
+        check_rates(worker, gather, message, out);
     worker_settle(worker, message->layer, out);
 }
 

@@ -144,6 +144,10 @@ void worker_tick(struct worker *worker, struct watch *watch, uint64_t now,
 uint32_t worker_factor_rows(const struct worker *worker, uint32_t layer, uint64_t clock,
                             uint32_t rank);
 
+/* Who has not sent what the layer waits for, until the next call: servers, or ranks where its home
+ * is the workers. */
+const uint64_t *worker_waits_for(struct worker *worker, uint32_t layer);
+
 /* Was this rank's update in the last result of the unit (of the layout)? */
 bool worker_counted(const struct worker *worker, uint32_t unit, uint32_t rank);
 

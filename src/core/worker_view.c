@@ -123,8 +123,7 @@ void worker_decision(struct worker *worker, const struct message *message,
 
 /* ---- waits ---- */
 
-/* Who has not sent what a layer waits for: ranks in worker->missing, or servers. */
-static void find_missing(struct worker *worker, uint32_t layer)
+const uint64_t *worker_waits_for(struct worker *worker, uint32_t layer)
 {
     const struct layout *layout = worker->layout;
     const struct layout_layer *described = &layout->layers[layer];
@@ -146,6 +145,7 @@ static void find_missing(struct worker *worker, uint32_t layer)
                 (gather->clock != syncer->version || !bits_has(gather->whole, r)))
                 bits_add(worker->missing, r);
     }
+    return worker->missing;
 }
 
 static void tell_wait(struct worker *worker, struct watch *watch, uint32_t layer, uint64_t now,
@@ -181,7 +181,7 @@ void worker_tick(struct worker *worker, struct watch *watch, uint64_t now,
         bool overdue = peers && !worker->frozen && watch_overdue(watch, &syncer->wait, now);
         if (!tell && !overdue)
             continue;
-        find_missing(worker, i);
+        (void)worker_waits_for(worker, i);
         if (tell)
             tell_wait(worker, watch, i, now, out);
         /* A server is not accused while it is heard: it waits for somebody itself, and says so. */

@@ -30,10 +30,16 @@ struct run {
     tri_job *job;
     struct net_calls hooks;
     uint64_t iterations, done; /* to do, and ended */
+    uint64_t first;            /* ended when this run began */
     double epochs;
+    /* What a checkpoint keeps: the position in the stream of samples behind the last iteration, and
+     * what that depends on. */
+    uint64_t kept[3];
+    uint64_t start; /* the position when this run began */
     /* One number that all workers share, as a layer of its own: it stays 0 until one of them wants
-     * to stop, and then changes for all of them after the same iteration. */
-    float stop, stop_gradient;
+     * to stop, and then changes for all of them after the same iteration. (It stays what a resumed
+     * job has of it.) */
+    float stop, stop_then, stop_gradient;
     bool wants_stop;
     float lr;                        /* of this iteration */
     double loop_s;                   /* in iterations, not in tests */
@@ -81,6 +87,11 @@ static tri_status join(struct run *run)
     options.placement = run->options->placement;
     options.servers = run->options->servers;
     options.checksum_every = run->options->checksum_every;
+    options.checkpoint = run->options->checkpoint;
+    options.resume = run->options->resume ? 1 : 0;
+    uint64_t every = run->options->checkpoint_every;
+    if (run->options->checkpoint != NULL) /* 0: by tri_save() alone */
+        options.checkpoint_every = every > 0 && every < UINT32_MAX ? (uint32_t)every : UINT32_MAX;
     options.log = run->calls->log;
     options.log_ctx = run->calls->ctx;
     tri_status status = tri_open(&options, &run->job, run->err);
@@ -112,8 +123,53 @@ static tri_status describe_stop(struct run *run)
     return tri_layer(run->job, &info, &number, run->err);
 }
 
+enum kept { POSITION, SEED, SAMPLES };
+
+static tri_status describe_kept(struct run *run)
+{
+    tri_keep_info info = TRI_KEEP_INIT;
+    info.name = "train";
+    info.type = TRI_U64;
+    info.values = run->kept;
+    info.count = sizeof run->kept / sizeof run->kept[0];
+    tri_status status = tri_keep(run->job, &info, run->err);
+    for (size_t i = 0; i < net_buffers(run->net) && status == TRI_OK; i++) {
+        struct net_buffer buffer = net_buffer(run->net, i);
+        tri_keep_info own = TRI_KEEP_INIT;
+        own.name = buffer.name;
+        own.values = buffer.at;
+        own.count = buffer.floats;
+        status = tri_keep(run->job, &own, run->err);
+    }
+    return status;
+}
+
+/* The position says nothing about another order of samples, or about other samples. */
+static tri_status check_kept(struct run *run, const uint64_t asked[3])
+{
+    const char *what = run->kept[SEED] != asked[SEED]         ? "seed"
+                       : run->kept[SAMPLES] != asked[SAMPLES] ? "number of samples"
+                                                              : NULL;
+    tri_stats stats;
+    tri_get_stats(run->job, &stats);
+    run->done = run->first = run->report.first = stats.clocks;
+    run->start = run->kept[POSITION];
+    run->stop_then = run->stop;
+    if (what == NULL)
+        return TRI_OK;
+    size_t i = run->kept[SEED] != asked[SEED] ? SEED : SAMPLES;
+    fail(run->err, TRI_EINPUT, "the checkpoint in '%.100s' is of another %s: %llu, not %llu",
+         run->options->checkpoint, what, (unsigned long long)run->kept[i],
+         (unsigned long long)asked[i]);
+    fail_next(run->err, "resume with the same --data and --seed");
+    return TRI_EINPUT;
+}
+
 static tri_status describe(struct run *run)
 {
+    run->kept[SEED] = run->options->seed;
+    run->kept[SAMPLES] = run->set->train.samples;
+    const uint64_t asked[] = {0, run->kept[SEED], run->kept[SAMPLES]};
     for (size_t i = 0; i < net_params(run->net); i++) {
         const struct param *param = net_param(run->net, i);
         tri_status status = layer_describe(run->job, param, run->err);
@@ -122,8 +178,12 @@ static tri_status describe(struct run *run)
         run->report.params +=
             (uint64_t)param->rows * param->cols + (param->bias != NULL ? param->rows : 0);
     }
-    tri_status status = shares_stop(run) ? describe_stop(run) : TRI_OK;
-    return status == TRI_OK ? tri_start(run->job, run->err) : status;
+    tri_status status = describe_stop(run);
+    if (status == TRI_OK)
+        status = describe_kept(run);
+    if (status == TRI_OK)
+        status = tri_start(run->job, run->err);
+    return status == TRI_OK ? check_kept(run, asked) : status;
 }
 
 /* What a worker sends in an iteration for a layer: as worker and, where servers are with the
@@ -165,14 +225,39 @@ static tri_status note_layers(struct run *run)
     return TRI_OK;
 }
 
+/* Samples that all workers take in an iteration. */
+static uint64_t batch_of_all(const struct run *run)
+{
+    return (uint64_t)run->options->batch * run->report.workers;
+}
+
+/* Behind so many iterations, in the stream of samples. */
+static uint64_t position(const struct run *run, uint64_t iterations)
+{
+    return run->start + (iterations - run->first) * batch_of_all(run);
+}
+
 static void plan_length(struct run *run)
 {
-    double samples = (double)run->set->train.samples;
-    double all = (double)run->options->batch * run->report.workers;
+    double samples = (double)run->set->train.samples, all = (double)batch_of_all(run);
+    double left = run->options->epochs * samples - (double)run->start;
     run->iterations = run->options->iterations;
     if (run->iterations == 0)
-        run->iterations = (uint64_t)fmax(1, ceil(run->options->epochs * samples / all));
-    run->epochs = (double)run->iterations * all / samples;
+        run->iterations = run->first + (uint64_t)fmax(run->first == 0, ceil(left / all));
+    if (run->iterations < run->first)
+        run->iterations = run->first;
+    run->epochs = (double)position(run, run->iterations) / samples;
+}
+
+/* The end of the epoch that the next iteration is in, or of all. */
+static tri_status ask_to_save(const struct run *run)
+{
+    uint64_t samples = run->set->train.samples, all = batch_of_all(run);
+    uint64_t end = (position(run, run->done) / samples + 1) * samples;
+    uint64_t clock = run->first + (end - run->start + all - 1) / all;
+    if (run->options->checkpoint_every > 0 || clock > run->iterations)
+        clock = run->iterations;
+    return tri_save(run->job, clock, run->err);
 }
 
 static tri_status begin(struct run *run)
@@ -198,7 +283,11 @@ static tri_status begin(struct run *run)
                                     .batch = options->batch,
                                     .rank = run->report.rank,
                                     .workers = run->report.workers,
-                                    .seed = options->seed};
+                                    .seed = options->seed,
+                                    .start = run->start};
+    status = ask_to_save(run);
+    if (status != TRI_OK)
+        return status;
     return loader_open(&loader, run->mem, &run->loader, run->err);
 }
 
@@ -248,14 +337,13 @@ static uint64_t sent_bytes(const struct run *run)
 
 static bool tell(struct run *run, bool tested)
 {
-    double all = (double)run->options->batch * run->report.workers;
     double spent = run->loop_s - run->loop_then;
     uint64_t sent = sent_bytes(run);
-    double rate = run->loop_s > 0 ? (double)run->done / run->loop_s : 0;
+    double rate = run->loop_s > 0 ? (double)(run->done - run->first) / run->loop_s : 0;
     struct train_moment moment = {
         .iteration = run->done,
         .iterations = run->iterations,
-        .epoch = (double)run->done * all / (double)run->set->train.samples,
+        .epoch = (double)position(run, run->done) / (double)run->set->train.samples,
         .epochs = run->epochs,
         .loss = share(&run->since, run->since.loss),
         .accuracy = share(&run->since, (double)run->since.right),
@@ -285,7 +373,7 @@ static bool stops(struct run *run)
     if (!shares_stop(run))
         return run->wants_stop;
     run->status = tri_sync(run->job, stop_layer(run), run->err);
-    return run->status != TRI_OK || run->stop != 0;
+    return run->status != TRI_OK || run->stop != run->stop_then;
 }
 
 static bool share_stop(struct run *run)
@@ -303,9 +391,9 @@ static bool iterate(struct run *run)
     const struct train_options *options = run->options;
     double since = clock_seconds(), loss;
     uint32_t right;
-    uint64_t all = (uint64_t)options->batch * run->report.workers;
-    uint64_t first = run->done * all + (uint64_t)options->batch * run->report.rank;
-    double epoch = (double)(run->done * all) / (double)run->set->train.samples;
+    uint64_t at = position(run, run->done);
+    uint64_t first = at + (uint64_t)options->batch * run->report.rank;
+    double epoch = (double)at / (double)run->set->train.samples;
     struct net_batch place = net_batch(run->net);
     run->lr = (float)train_lr(options, epoch, run->epochs);
     loader_next(run->loader, &place);
@@ -314,6 +402,7 @@ static bool iterate(struct run *run)
     net_loss(run->net, options->batch, &loss, &right);
     if (!net_backward(run->net, &run->hooks) || (shares_stop(run) && !share_stop(run)))
         return false;
+    run->kept[POSITION] = at + batch_of_all(run);
     run->status = tri_clock(run->job, &run->done, run->err);
     run->loop_s += clock_seconds() - since;
     add(&run->since, loss, right, options->batch);
@@ -332,15 +421,13 @@ static tri_status fail_diverged(const struct run *run)
 /* Whether an epoch ends with the iteration that was just done. */
 static bool ends_epoch(const struct run *run)
 {
-    uint64_t all = (uint64_t)run->options->batch * run->report.workers;
     uint64_t samples = run->set->train.samples;
-    return run->done * all / samples != (run->done - 1) * all / samples;
+    return position(run, run->done) / samples != position(run, run->done - 1) / samples;
 }
 
 static bool test_now(const struct run *run)
 {
-    uint64_t all = (uint64_t)run->options->batch * run->report.workers;
-    uint64_t epoch = run->done * all / run->set->train.samples;
+    uint64_t epoch = position(run, run->done) / run->set->train.samples;
     uint32_t every = run->options->evaluate_every;
     return every > 0 && epoch % every == 0 && run->report.rank == 0 && run->done < run->iterations;
 }
@@ -356,6 +443,8 @@ static tri_status loop(struct run *run)
             return fail_diverged(run);
         if (tested && test(run, &run->hooks) != TRI_OK)
             return run->status;
+        if (ends && ask_to_save(run) != TRI_OK)
+            return TRI_EARG;
         if (ends) {
             run->last = run->epoch;
             run->epoch = (struct tally){0};
@@ -371,7 +460,7 @@ static tri_status loop(struct run *run)
 static tri_status note_ops(struct run *run)
 {
     struct train_report *report = &run->report;
-    double n = run->done > 0 ? (double)run->done : 1;
+    double n = run->done > run->first ? (double)(run->done - run->first) : 1;
     if (!run->options->time_ops)
         return TRI_OK;
     size_t count = net_ops(run->net);
@@ -401,12 +490,12 @@ static void note_rates(struct run *run)
 {
     struct train_report *report = &run->report;
     const struct tally *tally = run->last.samples > 0 ? &run->last : &run->epoch;
-    double all = (double)run->options->batch * report->workers;
+    double samples = (double)((run->done - run->first) * batch_of_all(run));
     tri_stats stats;
     tri_get_stats(run->job, &stats);
     report->iterations = run->done;
-    report->epochs = (double)run->done * all / (double)run->set->train.samples;
-    report->samples_per_s = run->loop_s > 0 ? (double)run->done * all / run->loop_s : 0;
+    report->epochs = (double)position(run, run->done) / (double)run->set->train.samples;
+    report->samples_per_s = run->loop_s > 0 ? samples / run->loop_s : 0;
     report->train_loss = share(tally, tally->loss);
     report->train_accuracy = share(tally, (double)tally->right);
     report->sent_bytes = stats.sent_bytes + stats.header_bytes;

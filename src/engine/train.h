@@ -29,10 +29,13 @@ struct train_options {
     const char *placement;   /* NULL: "hash" */
     uint32_t servers;        /* 0: one with every worker */
     uint64_t seed;
-    uint32_t evaluate_every; /* epochs; 0: only at the end */
-    const char *out;         /* FILE.safetensors, written by rank 0; NULL: none */
-    uint32_t checksum_every; /* iterations: compare replicas, and stop if they differ; 0: never */
-    bool time_ops;           /* fill train_report.ops */
+    uint32_t evaluate_every;   /* epochs; 0: only at the end */
+    const char *out;           /* FILE.safetensors, written by rank 0; NULL: none */
+    const char *checkpoint;    /* a folder of rank 0's; NULL: none */
+    uint64_t checkpoint_every; /* iterations; 0: an epoch. And at the end */
+    bool resume;               /* from the newest checkpoint there, if there is one */
+    uint32_t checksum_every;   /* iterations: compare replicas, and stop if they differ; 0: never */
+    bool time_ops;             /* fill train_report.ops */
 };
 
 /* One moment of a run, for whoever shows it. */
@@ -67,6 +70,7 @@ struct train_op {
 struct train_report {
     uint32_t rank, workers, servers;
     uint64_t iterations, params;
+    uint64_t first;                       /* iteration that it was resumed at; 0: none */
     double epochs, samples_per_s, wall_s; /* rate: without start-up, evaluation and writing */
     double train_loss, train_accuracy;    /* over the last epoch, or what there was of it */
     double test_accuracy;

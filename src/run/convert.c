@@ -196,6 +196,9 @@ static tri_status put_head(const struct convert *ctx, const struct message *mess
     case WIRE_FAILED:
         put_failed(ctx, message, out);
         break;
+    case WIRE_STATE:
+        wire_state_encode(&(struct wire_state){message->version, message->rows}, out);
+        break;
     default:
         break;
     }
@@ -249,6 +252,7 @@ static tri_status put_data(const struct convert *ctx, const struct message *mess
     case WIRE_REPORT:
     case WIRE_DECISION:
     case WIRE_PEERS:
+    case WIRE_RESUME:
         buf_add(out, message->bytes, message->len);
         break;
     default:

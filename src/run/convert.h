@@ -42,7 +42,8 @@ struct wire_limits convert_limits(const struct layout *layout);
 /* Does the data of this kind consist of values? */
 static inline bool convert_has_values(enum wire_kind kind)
 {
-    return kind == WIRE_INIT || kind == WIRE_PUSH || kind == WIRE_FACTORS || kind == WIRE_RESULT;
+    return kind == WIRE_INIT || kind == WIRE_PUSH || kind == WIRE_FACTORS || kind == WIRE_RESULT ||
+           kind == WIRE_STATE;
 }
 
 /* Bytes of values that a message carries: 0 for one without, and for one that does not fit the
@@ -52,10 +53,10 @@ uint64_t convert_data_bytes(const struct message *message, const struct layout *
 /* Appends header and head to out, *head_bytes of them, and behind these what data there is that is
  * not values. So of a message with values the caller sends convert_data_bytes() more from where
  * they lie; of any other, out is all of it. out may be cleared and used again.
- * REPORT, DECISION and PEERS take their data from message->bytes as it is, REFUSED, EVICTED and
- * FAILED a text; VIEW and ACCUSE from message->set; HELLO and BOOK from ctx. message->from is not
- * looked at: the sender is ctx->node.
- * TRI_EARG for what cannot be sent, with out as it was; TRI_ENOMEM. */
+ * REPORT, DECISION, PEERS and RESUME take their data from message->bytes as it is, REFUSED, EVICTED
+ * and FAILED a text; VIEW and ACCUSE from message->set; HELLO and BOOK from ctx. message->from is
+ * not looked at: the sender is ctx->node. TRI_EARG for what cannot be sent, with out as it was;
+ * TRI_ENOMEM. */
 tri_status convert_encode(const struct convert *ctx, const struct message *message, struct buf *out,
                           size_t *head_bytes, tri_error *err);
 
@@ -70,7 +71,8 @@ struct convert_in {
 size_t convert_set_words(const struct convert *ctx);
 
 /* When header and head are in: the message without its data, for node_landing(). Sets all fields
- * that its kind has, among them the receiver's role; CORE_NOBODY for PEERS. message.set points to
+ * that its kind has, among them the receiver's role; CORE_NOBODY for what the host takes itself:
+ * PEERS, RESUME and STATE. message.set points to
  * `set`. TRI_EINPUT for what no right node sends under this layout (a length, layer, part or rank
  * that does not fit), TRI_EMISMATCH for another job or plan; *out is then untouched. That the
  * sender is who the connection belongs to is the caller's to check. */

@@ -7,6 +7,7 @@
 #include "wire/peers.h"
 #include "wire/reason.h"
 #include "wire/report.h"
+#include "wire/resume.h"
 
 static tri_status read_layers(struct reading *reading)
 {
@@ -65,6 +66,7 @@ static tri_status check_list(struct reading *reading)
     struct wire_in list;
     struct wire_decision decision;
     struct wire_book book;
+    struct wire_resume resume;
     switch (header->kind) {
     case WIRE_REPORT:
         return wire_report_decode(header, data, limits, &list, reading->err);
@@ -72,6 +74,8 @@ static tri_status check_list(struct reading *reading)
         return wire_decision_decode(header, data, limits, &decision, reading->err);
     case WIRE_PEERS:
         return wire_peers_decode(header, data, limits, &list, reading->err);
+    case WIRE_RESUME:
+        return wire_resume_decode(header, data, &resume, reading->err);
     default:
         return wire_book_decode(header, data, &book, reading->err);
     }
@@ -96,6 +100,7 @@ static tri_status read_data(struct reading *reading)
     case WIRE_REPORT:
     case WIRE_DECISION:
     case WIRE_PEERS:
+    case WIRE_RESUME:
         status = check_list(reading);
         break;
     default:

@@ -321,6 +321,22 @@ static tri_status read_failed(struct reading *reading)
     return TRI_OK;
 }
 
+/* Between node 0 and whoever keeps the part: its server, or every worker. */
+static tri_status read_state(struct reading *reading)
+{
+    struct message *message = reading->message;
+    struct wire_state state;
+    tri_status status = READ(state);
+    if (status != TRI_OK || (status = check_part(reading)) != TRI_OK)
+        return status;
+    message->version = state.steps;
+    message->rows = state.plane;
+    message->unchanged = reading->in->header->data_len == 0;
+    if (message->from != 0 && reading->ctx->node != 0)
+        return refuse(reading, "is for node 0 to send or to get");
+    return message->unchanged ? TRI_OK : check_values(reading);
+}
+
 enum flag {
     EARLY = 1,    /* may come before there is a plan */
     ANY_PLAN = 2, /* plans need not be alike (yet) */
@@ -359,6 +375,8 @@ static const struct {
     [WIRE_BYE] = {CORE_NOBODY, EARLY | ANY_PLAN, read_bye},
     [WIRE_FAILED] = {CORE_NOBODY, EARLY | ANY_PLAN, read_failed},
     [WIRE_PEERS] = {CORE_NOBODY, EARLY | ANY_PLAN, NULL},
+    [WIRE_RESUME] = {CORE_NOBODY, EARLY | ANY_PLAN | FROM_0, NULL},
+    [WIRE_STATE] = {CORE_NOBODY, 0, read_state},
 };
 
 static tri_status check_plan(const struct reading *reading)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/ops.h"
+#include "run/save.h"
 #include "store/floats.h"
 #include "store/passes.h"
 
@@ -27,6 +28,7 @@ struct solo {
     struct solo_layer *layers;
     void *scratch;
     uint64_t clock;
+    struct save *save; /* NULL: no checkpoints */
 };
 
 /* ---- applying ---- */
@@ -98,12 +100,72 @@ static void apply_factors(struct solo *solo, uint32_t number)
 static void apply(struct solo *solo, uint32_t number)
 {
     struct solo_layer *layer = &solo->layers[number];
+    if (solo->save != NULL)
+        save_wait_copied(solo->save, number);
     if (layer->waiting.u != NULL)
         apply_factors(solo, number);
     else
         apply_dense(solo, number);
     layer->steps++;
     layer->pending = false;
+}
+
+/* ---- checkpoints ---- */
+
+/* Where float `at` of a plane of the optimiser's lies, and how many follow it there: as step() has
+ * it, blocks of the weights and blocks of the bias. */
+static float *find_state(const struct solo *solo, uint32_t number, uint32_t plane, uint64_t at,
+                         uint64_t *count)
+{
+    const struct layout_layer *shape = shape_of(solo, number);
+    uint64_t weights = (uint64_t)shape->rows * shape->cols;
+    uint64_t base = at < weights ? 0 : weights, end = at < weights ? weights : shape->floats;
+    uint64_t first = base + (at - base) / BLOCK * BLOCK;
+    uint64_t len = end - first < BLOCK ? end - first : BLOCK;
+    *count = first + len - at;
+    return solo->layers[number].state + solo->agreement->optim.ops->state_floats * first +
+           (plane - 1) * len + (at - first);
+}
+
+static uint64_t copy_layer(void *ctx, uint32_t number)
+{
+    const struct solo *solo = ctx;
+    const struct layout_layer *shape = shape_of(solo, number);
+    const struct solo_layer *layer = &solo->layers[number];
+    size_t weights = (size_t)shape->rows * shape->cols;
+    float *to = save_plane(solo->save, number, 0);
+    memcpy(to, layer->own.weights, weights * sizeof *to);
+    if (shape->bias)
+        memcpy(to + weights, layer->own.bias, shape->rows * sizeof *to);
+    for (uint32_t k = 1; k < save_planes(solo->save); k++) {
+        to = save_plane(solo->save, number, k);
+        uint64_t count = 0;
+        for (uint64_t at = 0; at < shape->floats; at += count) {
+            const float *from = find_state(solo, number, k, at, &count);
+            memcpy(to + at, from, (size_t)count * sizeof *to);
+        }
+    }
+    return layer->steps;
+}
+
+void solo_resume(struct solo *solo, const struct checkpoint *from)
+{
+    solo->clock = from->clock;
+    for (uint32_t i = 0; i < solo->agreement->count; i++) {
+        solo->layers[i].steps = from->layers[i].steps;
+        for (uint32_t k = 1; k <= from->states; k++) {
+            uint64_t count = 0;
+            for (uint64_t at = 0; at < shape_of(solo, i)->floats; at += count) {
+                float *to = find_state(solo, i, k, at, &count);
+                memcpy(to, from->layers[i].state[k - 1] + at, (size_t)count * sizeof *to);
+            }
+        }
+    }
+}
+
+void solo_set_save(struct solo *solo, struct save *save)
+{
+    solo->save = save;
 }
 
 /* ---- the calls ---- */
@@ -176,7 +238,14 @@ uint64_t solo_clock(struct solo *solo)
                    (size_t)shape_of(solo, i)->floats * sizeof *layer->own.result);
         layer->given = false;
     }
-    return ++solo->clock;
+    solo->clock++;
+    if (solo->save != NULL && save_presses(solo->save, solo->clock, 0))
+        save_wait_written(solo->save);
+    if (solo->save != NULL && save_due(solo->save, solo->clock, 0) > 0) {
+        save_keep(solo->save, solo->clock);
+        save_begin(solo->save, solo->clock, (struct save_source){solo, copy_layer});
+    }
+    return solo->clock;
 }
 
 const struct agreement *solo_agreement(const struct solo *solo)

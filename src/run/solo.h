@@ -4,6 +4,7 @@
 #define TRIDENT_RUN_SOLO_H
 
 #include "run/agree.h"
+#include "run/checkpoint.h"
 #include "run/forms.h"
 #include "store/worker.h"
 
@@ -12,6 +13,7 @@ extern "C" {
 #endif
 
 struct solo;
+struct save;
 
 /* Takes the agreement over, also when it fails. layers are those of it, as for a host. */
 tri_status solo_open(struct agreement *agreement, const struct store_layer *layers,
@@ -24,6 +26,11 @@ tri_status solo_update(struct solo *solo, uint32_t layer, const struct update *u
 void solo_sync(struct solo *solo, uint32_t layer);
 uint64_t solo_clock(struct solo *solo); /* iterations ended */
 const struct agreement *solo_agreement(const struct solo *solo);
+
+/* Before the first update: goes on from there. Parameters are the caller's to fill. */
+void solo_resume(struct solo *solo, const struct checkpoint *from);
+/* Makes checkpoints with it. Stays the caller's; closed before the solo. */
+void solo_set_save(struct solo *solo, struct save *save);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,7 @@ const char *trace_kind_name(unsigned kind)
         [TRACE_GONE] = "gone",         [TRACE_TICK] = "tick",       [TRACE_START] = "start",
         [TRACE_UPDATE] = "update",     [TRACE_SYNC] = "sync",       [TRACE_CLOCK] = "clock",
         [TRACE_CHECKSUM] = "checksum", [TRACE_CLOSE] = "close",     [TRACE_END] = "end",
+        [TRACE_MARK] = "mark",
     };
     return kind < TRACE_KINDS && names[kind] != NULL ? names[kind] : "?";
 }
@@ -87,6 +88,10 @@ static void put_node(struct buf *out, const struct trace_options *options)
         wire_put_u64(out, numbers[i]);
     wire_put_u32(out, (uint32_t)options->book.len);
     buf_add(out, options->book.at, options->book.len);
+    uint32_t layers = node->steps != NULL ? node->layout->layer_count : 0;
+    wire_put_u32(out, layers);
+    for (uint32_t i = 0; i < layers; i++)
+        wire_put_u64(out, node->steps[i]);
     if (buf_ok(out))
         wire_put_u32(out, crc32c(0, out->data, out->len));
 }

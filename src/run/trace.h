@@ -33,6 +33,7 @@ enum trace_kind {
     TRACE_CHECKSUM = 13,
     TRACE_CLOSE = 14,
     TRACE_END = 15, /* the host has closed: nothing is missing */
+    TRACE_MARK = 16,
     TRACE_KINDS     /* one past the last */
 };
 
@@ -42,7 +43,7 @@ const char *trace_kind_name(unsigned kind);
 /* Which fields mean something is as in the calls of core/node.h. */
 struct trace_event {
     enum trace_kind kind;
-    uint64_t now;
+    uint64_t now;    /* of a mark: the clock */
     uint32_t number; /* of the layer or the node; the crc of a checksum */
     const struct message *message;
     struct core_op op;

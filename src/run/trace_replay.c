@@ -32,9 +32,11 @@ struct replay {
     bool refused; /* no memory for a promise */
     uint32_t sum;
     uint64_t actions;
-    uint64_t *set; /* of the message */
-    bool started;  /* node_start() was called */
-    bool any;      /* answers are not compared */
+    uint64_t *set;   /* of the message */
+    bool started;    /* node_start() was called */
+    bool any;        /* answers are not compared */
+    uint64_t *steps; /* of the optimiser, by layer; may be none */
+    uint32_t step_count;
 };
 
 /* An event as it stands in the file. */
@@ -268,6 +270,9 @@ static int feed_call(struct replay *replay, const struct trace_event *event)
     case TRACE_CLOSE:
         node_close(node, &out);
         return 0;
+    case TRACE_MARK:
+        node_mark(node, event->now, &out);
+        return 0;
     default:
         return 0;
     }
@@ -352,7 +357,7 @@ static tri_status replay_all(struct replay *replay, struct wire_in *in, tri_erro
     tri_status status = TRI_OK;
     while (status == TRI_OK && !replay->report->whole &&
            read_record(in, &record, &body, &damaged)) {
-        if (damaged) {
+        if (damaged || (record.kind == TRACE_END && record.sum != trace_sum_answer(0, 0))) {
             fail(err, TRI_EINPUT, "its bytes are damaged");
             return fail_event(replay, &record, TRI_EINPUT, err);
         }
@@ -377,6 +382,8 @@ static tri_status make_node(struct replay *replay, const uint8_t *book, uint32_t
         return fail(err, TRI_EMISMATCH, "the job of this trace is planned otherwise here");
     if (options->number >= agreement->layout->nodes)
         return fail(err, TRI_EINPUT, "the job of this trace has no node %" PRIu32, options->number);
+    if (options->steps != NULL && replay->step_count != agreement->layout->layer_count)
+        return fail(err, TRI_EINPUT, "the job of this trace has other layers than its steps");
     options->layout = agreement->layout;
     options->rules = agreement->rules;
     replay->convert =
@@ -394,6 +401,22 @@ static tri_status make_node(struct replay *replay, const uint8_t *book, uint32_t
     status = node_init(&replay->node, options, replay->mem, err);
     replay->has_node = status == TRI_OK;
     return status;
+}
+
+/* As many as there are layers, or none. */
+static tri_status read_steps(struct replay *replay, struct wire_in *in, tri_error *err)
+{
+    uint32_t count = wire_get_count(in, 8);
+    if (count == 0)
+        return TRI_OK;
+    replay->steps = mem_array(replay->mem, count, sizeof *replay->steps);
+    if (replay->steps == NULL)
+        return fail_nomem(err, "a trace");
+    for (uint32_t i = 0; i < count; i++)
+        replay->steps[i] = wire_get_u64(in);
+    replay->step_count = count;
+    replay->options.steps = replay->steps;
+    return TRI_OK;
 }
 
 static tri_status read_node(struct replay *replay, struct wire_in *in, tri_error *err)
@@ -415,6 +438,9 @@ static tri_status read_node(struct replay *replay, struct wire_in *in, tri_error
         *numbers[i] = wire_get_u64(in);
     uint32_t len = wire_get_u32(in);
     const uint8_t *book = wire_get_bytes(in, len);
+    tri_status status = read_steps(replay, in, err);
+    if (status != TRI_OK)
+        return status;
     size_t bytes = (size_t)(in->p - start);
     uint32_t crc = wire_get_u32(in);
     if (in->failed != NULL || crc != crc32c(0, start, bytes))
@@ -438,6 +464,7 @@ static tri_status replay_bytes(const void *bytes, size_t len, bool any, const st
     while (keep(&replay, &replay.promises))
         ;
     mem_free(mem, replay.set);
+    mem_free(mem, replay.steps);
     agree_free(replay.agreement);
     return status;
 }

@@ -58,8 +58,8 @@ static void note(struct host *host, const struct core_op *op)
 static void perform(struct host *host, const struct core_op *op, void *scratch)
 {
     if (op->kind == CORE_OP_COPY)
-        return; /* there are no checkpoints yet */
-    if (op->role == CORE_SERVER)
+        state_copy(host, op);
+    else if (op->role == CORE_SERVER)
         store_server_do(&host->server, op, scratch);
     else
         store_worker_do(&host->worker, op, scratch);

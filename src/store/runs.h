@@ -17,6 +17,12 @@ struct store_runs {
     uint64_t count[STORE_RUNS];
 };
 
+/* Floats first .. first + count of something, in one piece. */
+struct store_span {
+    uint64_t first, count;
+    const float *values;
+};
+
 uint64_t store_runs_floats(struct store_runs runs); /* in all */
 
 /* With as many floats, one after the other, that overlap none of the runs. */

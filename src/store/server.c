@@ -259,8 +259,39 @@ void store_server_op(struct store_server *store, const struct server *server,
     store_server_do(store, op, scratch);
 }
 
-void store_server_copy(const struct store_server *store, const struct core_op *op, float *out)
+/* ---- checkpoints ---- */
+
+/* Where float `at` of a plane of the optimiser's lies, and how many follow it there. */
+static float *find_state(const struct store_server *store, uint32_t index, uint32_t plane,
+                         uint64_t at, uint64_t *count)
 {
-    size_t n = (size_t)shape_of(store, op->index)->floats;
-    memcpy(out, store->units[op->index].shard, n * sizeof *out);
+    const struct store_server_unit *unit = &store->units[index];
+    uint64_t n = shape_of(store, index)->floats, first = at / CHUNK * CHUNK;
+    uint64_t len = n - first < CHUNK ? n - first : CHUNK;
+    *count = first + len - at;
+    return unit->state + store->optim.ops->state_floats * first + (plane - 1) * len + (at - first);
+}
+
+void store_server_copy(const struct store_server *store, uint32_t index, uint32_t plane, float *out)
+{
+    uint64_t n = shape_of(store, index)->floats, count = 0;
+    if (plane == 0) {
+        memcpy(out, store->units[index].shard, (size_t)n * sizeof *out);
+        return;
+    }
+    for (uint64_t at = 0; at < n; at += count) {
+        const float *from = find_state(store, index, plane, at, &count);
+        memcpy(out + at, from, (size_t)count * sizeof *out);
+    }
+}
+
+void store_server_restore(struct store_server *store, uint32_t index, uint32_t plane,
+                          const struct store_span *span)
+{
+    uint64_t count = 0;
+    for (uint64_t done = 0; done < span->count; done += count) {
+        float *to = find_state(store, index, plane, span->first + done, &count);
+        count = count < span->count - done ? count : span->count - done;
+        memcpy(to, span->values + done, (size_t)count * sizeof *to);
+    }
 }

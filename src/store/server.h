@@ -65,9 +65,14 @@ void store_server_do(struct store_server *store, const struct core_op *op, void 
 /* Both halves, where the server stands still meanwhile. */
 void store_server_op(struct store_server *store, const struct server *server,
                      const struct core_op *op, void *scratch);
-/* COPY: the shard of a unit, to where the host keeps the checkpoint. As store_server_do() in all
- * else. */
-void store_server_copy(const struct store_server *store, const struct core_op *op, float *out);
+/* COPY: a plane of a unit, to where the host keeps the checkpoint: 0 is the shard, from 1 on what
+ * the optimiser keeps. As store_server_do() in all else. */
+void store_server_copy(const struct store_server *store, uint32_t index, uint32_t plane,
+                       float *out);
+/* The other way round, before the unit has begun: floats first .. first + count of the unit. Only
+ * planes of the optimiser's. */
+void store_server_restore(struct store_server *store, uint32_t index, uint32_t plane,
+                          const struct store_span *span);
 
 #ifdef __cplusplus
 }

@@ -281,8 +281,53 @@ void store_worker_op(struct store_worker *store, const struct worker *worker,
     store_worker_do(store, op, scratch);
 }
 
-void store_worker_copy(const struct store_worker *store, const struct core_op *op, float *out)
+/* ---- checkpoints ---- */
+
+/* Where float `at` of a plane of the optimiser's lies, and how many follow it there. What step()
+ * takes at once is a run: all of a layer up to its bias and the bias, or of a part where parts are
+ * stepped one by one. */
+static float *find_state(const struct store_worker *store, uint32_t layer, uint32_t plane,
+                         uint64_t at, uint64_t *count)
 {
-    uint64_t floats = store->layout->layers[op->index].floats;
-    store_runs_read(params_runs(store, op->index, 0, floats), out);
+    const struct layout_layer *shape = &store->layout->layers[layer];
+    uint64_t cut = matrix_floats(shape), first = 0, end = shape->floats;
+    bool in_parts = shape->home != TRI_HOME_WORKERS;
+    for (uint32_t i = 0; in_parts && i < shape->parts; i++) {
+        const struct layout_part *part = &store->layout->parts[shape->first_part + i];
+        if (part->first <= at && at < part->first + part->floats) {
+            first = part->first;
+            end = part->first + part->floats;
+        }
+    }
+    if (first < cut && cut < end) {
+        first = at < cut ? first : cut;
+        end = at < cut ? cut : end;
+    }
+    *count = end - at;
+    return store->layers[layer].state + store->optim.ops->state_floats * first +
+           (plane - 1) * (end - first) + (at - first);
+}
+
+void store_worker_copy(const struct store_worker *store, uint32_t layer, uint32_t plane, float *out)
+{
+    uint64_t n = store->layout->layers[layer].floats, count = 0;
+    if (plane == 0) {
+        store_runs_read(params_runs(store, layer, 0, n), out);
+        return;
+    }
+    for (uint64_t at = 0; at < n; at += count) {
+        const float *from = find_state(store, layer, plane, at, &count);
+        memcpy(out + at, from, (size_t)count * sizeof *out);
+    }
+}
+
+void store_worker_restore(struct store_worker *store, uint32_t layer, uint32_t plane,
+                          const struct store_span *span)
+{
+    uint64_t count = 0;
+    for (uint64_t done = 0; done < span->count; done += count) {
+        float *to = find_state(store, layer, plane, span->first + done, &count);
+        count = count < span->count - done ? count : span->count - done;
+        memcpy(to, span->values + done, (size_t)count * sizeof *to);
+    }
 }

@@ -66,9 +66,13 @@ void store_worker_do(struct store_worker *store, const struct core_op *op, void 
 /* Both halves, where the worker stands still meanwhile. */
 void store_worker_op(struct store_worker *store, const struct worker *worker,
                      const struct core_op *op, void *scratch);
-/* COPY: a layer's parameters, weights and then the bias, to where the host keeps the
- * checkpoint. As store_worker_do() in all else. */
-void store_worker_copy(const struct store_worker *store, const struct core_op *op, float *out);
+/* COPY: a plane of a layer, weights and then the bias, to where the host keeps the checkpoint: 0
+ * are the parameters, from 1 on what the optimiser keeps. As store_worker_do() in all else. */
+void store_worker_copy(const struct store_worker *store, uint32_t layer, uint32_t plane,
+                       float *out);
+/* The other way round, before the job has begun; see store_server_restore(). */
+void store_worker_restore(struct store_worker *store, uint32_t layer, uint32_t plane,
+                          const struct store_span *span);
 
 #ifdef __cplusplus
 }

@@ -330,6 +330,30 @@ tri_status wire_saved_decode(const struct wire_header *header, const uint8_t *he
     return status;
 }
 
+void wire_state_encode(const struct wire_state *state, struct buf *head)
+{
+    size_t start = head->len;
+    wire_put_u64(head, state->steps);
+    wire_put_u32(head, state->plane);
+    fill_up(head, start);
+}
+
+tri_status wire_state_decode(const struct wire_header *header, const uint8_t *head,
+                             const struct wire_limits *limits, struct wire_state *out,
+                             tri_error *err)
+{
+    struct wire_in in = begin(header, WIRE_STATE, head);
+    struct wire_state state;
+    (void)limits;
+    state.steps = wire_get_u64(&in);
+    state.plane = wire_get_u32(&in);
+    get_filling(&in, header);
+    tri_status status = wire_finish(&in, header, "head", err);
+    if (status == TRI_OK)
+        *out = state;
+    return status;
+}
+
 void wire_checksum_encode(const struct wire_checksum *checksum, struct buf *head)
 {
     wire_put_u32(head, checksum->crc);

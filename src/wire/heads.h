@@ -151,6 +151,17 @@ tri_status wire_saved_decode(const struct wire_header *header, const uint8_t *he
                              const struct wire_limits *limits, struct wire_saved *out,
                              tri_error *err);
 
+/* A part of a layer as a checkpoint has it: to node 0 when one is made, from there when a job is
+ * resumed. The clock of the checkpoint is the header's. Without data: such a part has come. */
+struct wire_state {
+    uint64_t steps; /* that the optimiser has made */
+    uint32_t plane; /* 0: parameters; from 1: the optimiser's state */
+};
+void wire_state_encode(const struct wire_state *state, struct buf *head);
+tri_status wire_state_decode(const struct wire_header *header, const uint8_t *head,
+                             const struct wire_limits *limits, struct wire_state *out,
+                             tri_error *err);
+
 struct wire_checksum {
     uint32_t crc;
 };

@@ -48,6 +48,8 @@ static const struct wire_kind_info kinds[WIRE_KINDS] = {
     [WIRE_FAILED] = {"FAILED", "node, node", PLAN, .head = 8, .data_min = 2,
                      .data_max = REASON_MAX},
     [WIRE_PEERS] = {"PEERS", "C, node", 0, .data_min = 4, .data_max = LIST},
+    [WIRE_RESUME] = {"RESUME", "C, node", 0, .data_min = 16, .data_max = LIST},
+    [WIRE_STATE] = {"STATE", "S, C; C, S or W", PIECE, .head = 64, .data_max = ANY},
 };
 
 const struct wire_kind_info *wire_kind_at(unsigned kind)

@@ -40,6 +40,8 @@ enum wire_kind {
     WIRE_BYE = 25,
     WIRE_FAILED = 26,
     WIRE_PEERS = 27,
+    WIRE_RESUME = 28,
+    WIRE_STATE = 29,
     WIRE_KINDS /* one past the last */
 };
 
@@ -53,7 +55,7 @@ enum wire_use {
     WIRE_USE_CLOCK = 32,
 };
 
-/* Longest list of a REPORT, DECISION, HELLO, BOOK or PEERS, and longest reason, in bytes. */
+/* Longest list of a REPORT, DECISION, HELLO, BOOK, PEERS or RESUME, and longest reason, in bytes. */
 #define WIRE_LIST_MAX   (UINT32_C(1) << 26)
 #define WIRE_REASON_MAX UINT32_C(4096)
 

@@ -268,6 +268,7 @@ static int clear(void **state)
         "TRIDENT_OPTIMIZER", "TRIDENT_LISTEN",   "TRIDENT_TRANSPORT", "TRIDENT_CHUNK"};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         (void)unsetenv(variables[i]);
+    (void)setenv("TRIDENT_FLIGHT", "off", 1);
     /* The machine may be busy, and nobody is to be given up for that. */
     return setenv("TRIDENT_HEARTBEAT_MS", "20000", 1);
 }

@@ -173,9 +173,7 @@ TEST(epochs_and_iterations_exclude_each_other)
 TEST(options_of_later_versions_are_named)
 {
     (void)state;
-    static const char *const words[] = {"--learners",          "--codec",  "--recipe=x",
-                                        "--checkpoint",        "--resume", "--on-failure=stop",
-                                        "--checkpoint-every=3"};
+    static const char *const words[] = {"--learners", "--codec", "--recipe=x"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct train_request request;
         tri_error err;
@@ -183,6 +181,21 @@ TEST(options_of_later_versions_are_named)
         if (strstr(err.text, "does not work yet") == NULL)
             fail_msg("%s: %s", words[i], err.text);
     }
+}
+
+TEST(checkpoints_need_a_folder)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--resume"), TRI_EINPUT);
+    assert_non_null(strstr(err.text, "--checkpoint"));
+    assert_int_equal(READ(&request, &err, "--checkpoint-every", "5"), TRI_EINPUT);
+    assert_int_equal(
+        READ(&request, &err, "--checkpoint", "there", "--checkpoint-every", "5", "--resume"),
+        TRI_OK);
+    assert_string_equal(request.options.checkpoint, "there");
+    assert_true(request.options.checkpoint_every == 5 && request.options.resume);
 }
 
 TEST(help_wins_over_everything)
@@ -208,6 +221,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused_by_name),
         cmocka_unit_test(epochs_and_iterations_exclude_each_other),
         cmocka_unit_test(options_of_later_versions_are_named),
+        cmocka_unit_test(checkpoints_need_a_folder),
         cmocka_unit_test(help_wins_over_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

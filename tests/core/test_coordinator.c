@@ -167,7 +167,7 @@ TEST(after_a_refusal_nothing_goes_on)
     assert_int_equal(desk.sink.sent[WIRE_REFUSED], 5);
     assert_int_equal(desk.sink.sent[WIRE_BOOK], 0);
     assert_int_equal(desk.sink.fails, 0); /* that is the member's to say, once it is told */
-    assert_string_equal(desk.sink.reason, "node 2 has other layers than node 0");
+    assert_string_equal(desk.sink.reason, "rank 2 has other layers than rank 0");
     tear_down(&desk);
 }
 
@@ -178,7 +178,7 @@ TEST(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead)
     set_up(&desk);
     start(&desk);
     say(&desk, (struct message){.kind = WIRE_CLOCK, .clock = 10});
-    coordinator_mark(&desk.coordinator, &desk.out);
+    coordinator_mark(&desk.coordinator, 0, &desk.out);
     assert_int_equal(desk.coordinator.save.clock, 12);
     assert_int_equal(desk.sink.sent[WIRE_MARK], 2);
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 12, .count = 13});
@@ -193,26 +193,41 @@ TEST(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead)
     tear_down(&desk);
 }
 
+TEST(a_checkpoint_is_at_the_clock_that_was_asked_for_or_as_soon_as_can_be)
+{
+    (void)state;
+    struct desk desk;
+    set_up(&desk);
+    start(&desk);
+    say(&desk, (struct message){.kind = WIRE_CLOCK, .clock = 10});
+    coordinator_mark(&desk.coordinator, 15, &desk.out);
+    assert_int_equal(desk.coordinator.save.clock, 15);
+    desk.coordinator.save.open = false;
+    coordinator_mark(&desk.coordinator, 11, &desk.out); /* too near, and not behind the last */
+    assert_int_equal(desk.coordinator.save.clock, 16);
+    tear_down(&desk);
+}
+
 TEST(a_checkpoint_is_whole_when_all_owners_agreed_and_saved)
 {
     (void)state;
     struct desk desk;
     set_up(&desk);
     start(&desk);
-    coordinator_mark(&desk.coordinator, &desk.out);
+    coordinator_mark(&desk.coordinator, 0, &desk.out);
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 2, .accepted = true});
     say(&desk, (struct message){.kind = WIRE_SAVED, .clock = 2}); /* before the other agreed */
     say(&desk, (struct message){.kind = WIRE_SAVED, .clock = 2}); /* twice is once */
     say(&desk, (struct message){.kind = WIRE_MARKED, .owner = 1, .clock = 2, .accepted = true});
     assert_int_equal(desk.coordinator.done, 0);
     assert_int_equal(desk.sink.commits, 0);
-    coordinator_mark(&desk.coordinator, &desk.out); /* one at a time */
+    coordinator_mark(&desk.coordinator, 0, &desk.out); /* one at a time */
     assert_int_equal(desk.coordinator.save.clock, 2);
     say(&desk, (struct message){.kind = WIRE_SAVED, .owner = 1, .clock = 2});
     assert_int_equal(desk.coordinator.done, 2);
     assert_int_equal(desk.sink.commits, 1);
     assert_int_equal(desk.sink.committed, 2);
-    coordinator_mark(&desk.coordinator, &desk.out);
+    coordinator_mark(&desk.coordinator, 0, &desk.out);
     assert_true(desk.coordinator.save.open);
     tear_down(&desk);
 }
@@ -330,7 +345,7 @@ TEST(a_rank_that_is_late_too_often_running_leaves_the_view)
     assert_int_equal(desk.coordinator.departed[0], 1 << 2);
     assert_int_equal(desk.sink.sent[WIRE_VIEW], 4);
     assert_string_equal(desk.sink.reason,
-                        "node 2 is out of the job: was late for 3 clocks running");
+                        "rank 2 is out of the job: was late for 3 clocks running");
     tear_down(&desk);
 }
 
@@ -411,7 +426,7 @@ TEST(a_checkpoint_under_way_is_waited_for_at_the_end)
     struct desk desk;
     set_up(&desk);
     start(&desk);
-    coordinator_mark(&desk.coordinator, &desk.out); /* at clock 2 */
+    coordinator_mark(&desk.coordinator, 0, &desk.out); /* at clock 2 */
     for (uint32_t s = 0; s < 2; s++)
         say(&desk, (struct message){.kind = WIRE_MARKED, .owner = s, .clock = 2, .accepted = true});
     for (uint32_t r = 0; r < 3; r++)
@@ -436,6 +451,7 @@ int main(void)
         cmocka_unit_test(what_nodes_must_agree_on_changes_the_hash),
         cmocka_unit_test(after_a_refusal_nothing_goes_on),
         cmocka_unit_test(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead),
+        cmocka_unit_test(a_checkpoint_is_at_the_clock_that_was_asked_for_or_as_soon_as_can_be),
         cmocka_unit_test(a_checkpoint_is_whole_when_all_owners_agreed_and_saved),
         cmocka_unit_test(a_late_checksum_does_not_reopen_an_older_clock),
         cmocka_unit_test(a_rank_that_is_behind_is_named_a_clock_ahead_of_all),

@@ -488,7 +488,7 @@ TEST(a_lost_server_ends_the_job_and_everybody_is_told_which)
     set_up(&town, "ps", 3, 2);
     town.houses[4].dead = true;
     pass(&town, GIVEN_UP);
-    all_failed_but(&town, 1 << 4, "server 1 (node 4) was not heard by nodes 0, 1, 2; the job ends");
+    all_failed_but(&town, 1 << 4, "server 1 was not heard by rank 0, rank 1, rank 2; the job ends");
     for (uint32_t n = 0; n < 4; n++)
         assert_int_equal(town.houses[n].fail.status, TRI_EPEER);
     tear_down(&town);
@@ -504,7 +504,7 @@ TEST(a_lost_coordinator_ends_the_job_for_each_member)
     for (uint32_t n = 1; n < town.nodes; n++)
         assert_false(town.houses[n].failed);
     pass(&town, 1);
-    all_failed_but(&town, 1, "the coordinator on node 0 is lost: not heard for 3.0 s");
+    all_failed_but(&town, 1, "rank 0, which coordinates the job, is lost: not heard for 3.0 s");
     assert_int_equal(town.houses[1].fail.status, TRI_EPEER);
     tear_down(&town);
 }
@@ -523,7 +523,7 @@ TEST(before_the_start_a_lost_node_ends_the_job)
     pass(&town, GIVEN_UP);
     for (uint32_t n = 0; n < 2; n++) {
         assert_true(town.houses[n].failed);
-        assert_non_null(strstr(town.houses[n].fail.text, "node 2 was not heard by"));
+        assert_non_null(strstr(town.houses[n].fail.text, "rank 2 was not heard by"));
         assert_non_null(strstr(town.houses[n].fail.text, "before the job had started"));
     }
     tear_down(&town);
@@ -558,7 +558,7 @@ TEST(who_is_evicted_and_can_hear_is_told_why)
     cut_link(&town, 1, 4, true);
     pass(&town, GIVEN_UP);
     assert_string_equal(town.houses[1].fail.text,
-                        "node 1 is out of the job: was not heard by node 4");
+                        "rank 1 is out of the job: was not heard by server 1");
     tear_down(&town);
 }
 
@@ -607,7 +607,7 @@ TEST(a_restarted_server_ends_the_job)
     init_node(&town, 4, 777);
     join(&town, 4);
     pass(&town, 2);
-    all_failed_but(&town, 1 << 4, "server 1 (node 4) was started again; the job ends");
+    all_failed_but(&town, 1 << 4, "server 1 was started again; the job ends");
     assert_true(town.houses[4].failed);
     tear_down(&town);
 }
@@ -642,8 +642,8 @@ TEST(why_a_node_fails_is_told_to_all)
     update_with(&town, 1, 0.1f);
     update_with(&town, 2, 0.2f);
     pass(&town, 2);
-    all_failed_but(&town, 0, "learning rates differ in layer 0, clock 0");
-    assert_non_null(strstr(town.houses[1].fail.text, "node 3: "));
+    all_failed_but(&town, 0, "learning rates differ in layer 'l', clock 0");
+    assert_non_null(strstr(town.houses[1].fail.text, "server 0: "));
     tear_down(&town);
 }
 
@@ -656,7 +656,7 @@ TEST(why_the_node_of_the_coordinator_fails_is_told_to_all)
     update_with(&town, 1, 0.1f);
     update_with(&town, 2, 0.2f);
     pass(&town, 2);
-    all_failed_but(&town, 0, "learning rates differ in layer 0, clock 0");
+    all_failed_but(&town, 0, "learning rates differ in layer 'l', clock 0");
     tear_down(&town);
 }
 

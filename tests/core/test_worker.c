@@ -101,13 +101,13 @@ TEST(factor_rows_beyond_what_was_described_are_refused)
     struct worker_update update = good;
     update.rows = 5;
     assert_int_equal(worker_update(&bench.worker, 0, &update, &bench.out, &err), TRI_EARG);
-    assert_string_equal(err.text, "layer 0 takes 1 to 4 factor rows, not 5");
+    assert_string_equal(err.text, "layer 'l' takes 1 to 4 factor rows, not 5");
     update.rows = 0;
     assert_int_equal(worker_update(&bench.worker, 0, &update, &bench.out, &err), TRI_EARG);
     update = good;
     update.count = 0;
     assert_int_equal(worker_update(&bench.worker, 0, &update, &bench.out, &err), TRI_EARG);
-    assert_string_equal(err.text, "layer 0 was given an update with count 0");
+    assert_string_equal(err.text, "layer 'l' was given an update with count 0");
     assert_int_equal(worker_update(&bench.worker, 1, &good, &bench.out, &err), TRI_EARG);
     tear_down(&bench);
 }
@@ -385,7 +385,7 @@ TEST(an_update_before_the_initial_values_is_refused)
     tri_error err = {0};
     set_up(&bench, "ps", 1);
     assert_int_equal(worker_update(&bench.worker, 0, &good, &bench.out, &err), TRI_EARG);
-    assert_string_equal(err.text, "layer 0 has no initial values yet");
+    assert_string_equal(err.text, "layer 'l' has no initial values yet");
     tear_down(&bench);
 }
 

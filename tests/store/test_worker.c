@@ -433,9 +433,37 @@ TEST(a_copy_has_the_bias_behind_the_weights)
     float copy[FLOATS];
     set_up(&bench, "sfb", (struct core_rules){0}, "sgd", false);
     struct core_op op = {.kind = CORE_OP_COPY, .role = CORE_WORKER};
-    store_worker_copy(&bench.store, &op, copy);
+    store_worker_copy(&bench.store, op.index, 0, copy);
     assert_memory_equal(copy, bench.params, sizeof copy);
     tear_down(&bench);
+}
+
+static void check_planes(const char *scheme, struct core_rules rules)
+{
+    struct bench bench;
+    float plane[FLOATS], copy[FLOATS];
+    set_up(&bench, scheme, rules, "adam", false);
+    for (uint32_t k = 1; k <= 2; k++)
+        for (uint64_t at = 0, piece = 0; at < FLOATS; at += piece) {
+            piece = FLOATS - at < 9 ? FLOATS - at : 9; /* across parts and the bias */
+            for (size_t i = 0; i < FLOATS; i++)
+                plane[i] = number(i + 99 * k);
+            struct store_span span = {at, piece, plane + at};
+            store_worker_restore(&bench.store, 0, k, &span);
+        }
+    for (uint32_t k = 1; k <= 2; k++) {
+        store_worker_copy(&bench.store, 0, k, copy);
+        for (size_t i = 0; i < FLOATS; i++)
+            assert_true(copy[i] == number(i + 99 * k));
+    }
+    tear_down(&bench);
+}
+
+TEST(planes_of_the_optimiser_come_back_as_they_were_put)
+{
+    (void)state;
+    check_planes("sfb", (struct core_rules){0});
+    check_planes("ps", (struct core_rules){.replicated = true});
 }
 
 /* ---- memory ---- */
@@ -508,6 +536,7 @@ int main(void)
         cmocka_unit_test(factors_become_a_mean_where_the_caller_steps),
         cmocka_unit_test(an_operation_is_about_what_was_noted_before_it),
         cmocka_unit_test(a_copy_has_the_bias_behind_the_weights),
+        cmocka_unit_test(planes_of_the_optimiser_come_back_as_they_were_put),
         cmocka_unit_test(every_refused_allocation_is_reported_and_leaves_nothing),
         cmocka_unit_test(plain_sgd_on_the_workers_takes_no_memory_but_the_slots),
     };

@@ -9,6 +9,7 @@
 #include "wire/peers.h"
 #include "wire/reason.h"
 #include "wire/report.h"
+#include "wire/resume.h"
 
 struct message {
     struct wire_header header;
@@ -230,6 +231,16 @@ static inline void sample_payload(struct message *m)
     case WIRE_PEERS:
         sample_peers(m);
         break;
+    case WIRE_RESUME:
+        wire_resume_encode(
+            &(struct wire_resume){
+                .clock = own, .layers = 2, .kept_bytes = 3, .kept = (const uint8_t *)"abc"},
+            (const uint64_t[]){7, own}, &m->data);
+        break;
+    case WIRE_STATE:
+        wire_state_encode(&(struct wire_state){own, .plane = 2}, &m->head);
+        wire_put_u32(&m->data, wire_float_bits(1));
+        break;
     default: /* a header is all */
         break;
     }
@@ -279,6 +290,8 @@ union message_out {
     struct wire_mark mark;
     struct wire_marked marked;
     struct wire_saved saved;
+    struct wire_state state;
+    struct wire_resume resume;
     struct wire_checksum checksum;
     struct wire_failed failed;
     struct wire_hello hello;
@@ -318,6 +331,8 @@ static inline tri_status message_head(const struct wire_header *header, const ui
         return wire_marked_decode(header, head, limits, &out.marked, err);
     case WIRE_SAVED:
         return wire_saved_decode(header, head, limits, &out.saved, err);
+    case WIRE_STATE:
+        return wire_state_decode(header, head, limits, &out.state, err);
     case WIRE_CHECKSUM:
         return wire_checksum_decode(header, head, limits, &out.checksum, err);
     case WIRE_FAILED:
@@ -351,6 +366,8 @@ static inline tri_status message_data(const struct wire_header *header, const ui
         return wire_decision_decode(header, data, limits, &out.decision, err);
     case WIRE_PEERS:
         return wire_peers_decode(header, data, limits, &out.peers, err);
+    case WIRE_RESUME:
+        return wire_resume_decode(header, data, &out.resume, err);
     default:
         return TRI_OK;
     }

@@ -140,7 +140,7 @@ TEST(numbers_past_the_limits_are_refused_by_name)
 {
     (void)state;
     refuse_changed(WIRE_PUSH, 6, 0, 1, "message of unknown kind 0");
-    refuse_changed(WIRE_PUSH, 6, WIRE_KINDS, 1, "message of unknown kind 28");
+    refuse_changed(WIRE_PUSH, 6, WIRE_KINDS, 1, "message of unknown kind 30");
     refuse_changed(WIRE_PUSH, 6, 255, 1, "message of unknown kind 255");
     refuse_changed(WIRE_PUSH, 7, 6, 1, "PUSH uses codec 6, the last one known is 5");
     refuse_changed(WIRE_PUSH, 36, 300, 4, "PUSH comes from node 300 of 300");

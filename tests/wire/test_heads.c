@@ -165,6 +165,10 @@ TEST(marks_and_their_answers_come_back_as_they_were)
         COME_BACK(saved, WIRE_SAVED, saved, saved2);
         assert_int_equal(saved.owner, saved2.owner);
 
+        struct wire_state kept = {rng_u64(&rng), (uint32_t)rng_u64(&rng)}, kept2;
+        COME_BACK(state, WIRE_STATE, kept, kept2);
+        assert_true(kept.steps == kept2.steps && kept.plane == kept2.plane);
+
         struct wire_checksum checksum = {(uint32_t)rng_u64(&rng)}, checksum2;
         COME_BACK(checksum, WIRE_CHECKSUM, checksum, checksum2);
         assert_int_equal(checksum.crc, checksum2.crc);

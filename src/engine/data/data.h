@@ -96,7 +96,7 @@ void data_batch(const struct data *data, const uint64_t *numbers, uint32_t count
 
 /* The order of samples: position s of the endless stream of epochs is sample stream_at(s), epoch
  * s / samples; each epoch is a permutation of its own, by seed. Worker r of P with batches of K
- * takes, in iteration i, positions (i P + r) K to (i P + r) K + K - 1: so P workers with batches of
+ * takes, in iteration i from the start, positions (i P + r) K to (i P + r) K + K - 1 behind it: so P workers with batches of
  * K see what one with batches of P K sees, in the same order. Not for several threads. */
 struct stream;
 /* samples: 1 to 2^32 - 1. NULL: no memory. Keeps two epochs' orders, 8 bytes a sample. */
@@ -111,14 +111,14 @@ struct loader_options {
     const struct data *data; /* borrowed until loader_close() */
     uint32_t batch, rank, workers;
     uint64_t seed;
-    uint64_t first; /* iteration to begin with */
+    uint64_t start; /* position of the stream to begin at */
 };
 /* TRI_EARG for a batch or workers of 0, a rank that is none, or no samples; TRI_ENOMEM; TRI_EIO
  * when there can be no thread. *out is the caller's until loader_close(); untouched on failure. */
 tri_status loader_open(const struct loader_options *options, const struct mem *mem,
                        struct loader **out, tri_error *err);
 void loader_close(struct loader *loader); /* at once, whatever is ready; NULL is fine */
-/* Copies the next batch (of iteration first, first + 1, ...) into it, waiting if need be. One
+/* Copies the next batch into it, waiting if need be. One
  * thread at a time. */
 void loader_next(struct loader *loader, const struct net_batch *out);
 

@@ -39,10 +39,10 @@ static struct net_batch slot(const struct loader *loader, uint64_t i)
 static void make_batch(struct loader *loader, uint64_t i)
 {
     const struct loader_options *options = &loader->options;
-    uint64_t turn = (options->first + i) * options->workers + options->rank;
+    uint64_t turn = i * options->workers + options->rank;
     struct net_batch out = slot(loader, i);
     for (uint32_t k = 0; k < options->batch; k++)
-        loader->numbers[k] = stream_at(loader->stream, turn * options->batch + k);
+        loader->numbers[k] = stream_at(loader->stream, options->start + turn * options->batch + k);
     data_batch(options->data, loader->numbers, options->batch, &out);
 }
 

@@ -1,0 +1,436 @@
+/* Planes, what has come of them, and the thread that writes. */
+#include "run/save.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/floats.h"
+
+/* Workers may be so many clocks past the one that is saved before all have copied. */
+enum { SNAPSHOTS = 16 };
+
+struct snapshot {
+    bool taken;
+    uint64_t clock;
+    uint8_t *bytes;
+};
+
+enum stage {
+    IDLE,
+    GATHERING, /* parts come in */
+    READY,     /* the thread's from here on */
+};
+
+struct save {
+    const struct mem *mem;
+    const struct log *log;
+    const struct agreement *agreement;
+    uint32_t every, keep, planes;
+    char *folder, *job, *optimizer;
+    struct checkpoint what;
+    size_t kept_bytes;
+    void **sources; /* [kept] the caller's values */
+    struct snapshot snapshots[SNAPSHOTS];
+    uint64_t wanted; /* by save_want(); 0: none */
+    uint64_t next;   /* by every; 0: none */
+    /* of the one that is under way */
+    uint64_t *came;            /* [parts x planes] the clock of what is there, plus 1; 0: nothing */
+    uint64_t newest;           /* of those clocks, plus 1 */
+    uint64_t have;             /* that are of it */
+    uint64_t committed;        /* its clock, plus 1; 0: not yet */
+    struct save_source source; /* of a job of one worker */
+
+    pthread_t thread;
+    bool threaded;
+    pthread_mutex_t lock; /* of the three below */
+    pthread_cond_t changed;
+    enum stage stage;
+    uint32_t to_copy; /* layers below this one are not copied yet */
+    bool quit;
+};
+
+static enum stage stage_of(struct save *save)
+{
+    pthread_mutex_lock(&save->lock);
+    enum stage stage = save->stage;
+    pthread_mutex_unlock(&save->lock);
+    return stage;
+}
+
+static void set_stage(struct save *save, enum stage stage)
+{
+    pthread_mutex_lock(&save->lock);
+    save->stage = stage;
+    pthread_cond_broadcast(&save->changed);
+    pthread_mutex_unlock(&save->lock);
+}
+
+/* ---- the thread ---- */
+
+static void copy_layers(struct save *save)
+{
+    for (uint32_t i = save->what.layer_count; i-- > 0;) {
+        save->what.layers[i].steps = save->source.copy(save->source.ctx, i);
+        pthread_mutex_lock(&save->lock);
+        save->to_copy = i;
+        pthread_cond_broadcast(&save->changed);
+        pthread_mutex_unlock(&save->lock);
+    }
+}
+
+static void write_file(struct save *save)
+{
+    struct buf path;
+    tri_error err = {0};
+    buf_init(&path, save->mem);
+    tri_status status = checkpoint_write(save->folder, &save->what, save->mem, &path, &err);
+    if (status == TRI_OK)
+        log_write(save->log, LOG_INFO, "saved clock %" PRIu64 " as %s", save->what.clock,
+                  buf_string(&path));
+    else
+        log_write(save->log, LOG_WARN, "clock %" PRIu64 " is not saved: %s%s%s", save->what.clock,
+                  err.text, err.why[0] != '\0' ? ": " : "", err.why);
+    if (status == TRI_OK && checkpoint_prune(save->folder, save->keep, save->mem, &err) != TRI_OK)
+        log_write(save->log, LOG_WARN, "old checkpoints stay: %s", err.text);
+    buf_fini(&path);
+}
+
+static void *work(void *ctx)
+{
+    struct save *save = ctx;
+    pthread_mutex_lock(&save->lock);
+    for (;;) {
+        while (save->stage != READY && !save->quit)
+            pthread_cond_wait(&save->changed, &save->lock);
+        if (save->stage != READY)
+            break;
+        pthread_mutex_unlock(&save->lock);
+        if (save->source.copy != NULL)
+            copy_layers(save);
+        write_file(save);
+        pthread_mutex_lock(&save->lock);
+        save->stage = IDLE;
+        pthread_cond_broadcast(&save->changed);
+    }
+    pthread_mutex_unlock(&save->lock);
+    return NULL;
+}
+
+/* ---- memory ---- */
+
+static bool init_layers(struct save *save)
+{
+    const struct agreement *agreement = save->agreement;
+    struct checkpoint *what = &save->what;
+    what->layers = mem_array(save->mem, agreement->count, sizeof *what->layers);
+    if (what->layers == NULL)
+        return false;
+    what->layer_count = agreement->count;
+    for (uint32_t i = 0; i < agreement->count; i++) {
+        const struct layout_layer *shape = &agreement->layout->layers[i];
+        struct checkpoint_layer *layer = &what->layers[i];
+        *layer =
+            (struct checkpoint_layer){.name = mem_text(save->mem, shape->name, strlen(shape->name)),
+                                      .rows = shape->rows,
+                                      .cols = shape->cols,
+                                      .bias = shape->bias};
+        layer->values = floats_new(save->mem, shape->floats);
+        if (layer->values == NULL || layer->name == NULL)
+            return false;
+        for (uint32_t k = 0; k < what->states; k++)
+            if ((layer->state[k] = floats_new(save->mem, shape->floats)) == NULL)
+                return false;
+    }
+    return true;
+}
+
+static size_t bytes_of(const struct checkpoint_kept *kept)
+{
+    return (size_t)kept->count * (kept->type == TRI_U64 ? sizeof(uint64_t) : sizeof(float));
+}
+
+static bool init_kept(struct save *save, const struct save_options *options)
+{
+    struct checkpoint *what = &save->what;
+    what->kept = mem_array(save->mem, options->kept_count, sizeof *what->kept);
+    save->sources = mem_array(save->mem, options->kept_count, sizeof *save->sources);
+    if (what->kept == NULL || save->sources == NULL)
+        return options->kept_count == 0;
+    what->kept_count = options->kept_count;
+    for (uint32_t i = 0; i < options->kept_count; i++) {
+        what->kept[i] = options->kept[i];
+        save->sources[i] = options->kept[i].values;
+        save->kept_bytes += bytes_of(&options->kept[i]);
+    }
+    for (size_t i = 0; i < SNAPSHOTS && save->kept_bytes > 0; i++)
+        if ((save->snapshots[i].bytes = mem_array(save->mem, 1, save->kept_bytes)) == NULL)
+            return false;
+    return true;
+}
+
+static bool init(struct save *save, const struct save_options *options)
+{
+    const struct agreement *agreement = options->agreement;
+    save->folder = mem_text(save->mem, options->folder, strlen(options->folder));
+    save->job = mem_text(save->mem, options->job, strlen(options->job));
+    save->planes = 1 + agreement->optim.ops->state_floats;
+    save->what.states = save->planes - 1;
+    save->what.job = save->job;
+    const char *optimizer = agreement->options.optimizer;
+    optimizer = optimizer != NULL ? optimizer : "sgd";
+    save->optimizer = mem_text(save->mem, optimizer, strlen(optimizer));
+    save->what.optimizer = save->optimizer;
+    size_t parts = (size_t)agreement->layout->part_count * save->planes;
+    save->came = mem_array(save->mem, parts, sizeof *save->came);
+    return save->folder != NULL && save->optimizer != NULL && save->job != NULL &&
+           save->came != NULL && init_layers(save) && init_kept(save, options);
+}
+
+tri_status save_open(const struct save_options *options, struct save **out, tri_error *err)
+{
+    if (options->agreement->optim.ops->state_floats > CHECKPOINT_STATES)
+        return fail(err, TRI_EINPUT, "the optimiser '%s' keeps more than a checkpoint can hold",
+                    options->agreement->optim.ops->name);
+    struct save *save = mem_array(options->mem, 1, sizeof *save);
+    if (save == NULL)
+        return fail_nomem(err, "checkpoints");
+    save->mem = options->mem;
+    save->log = options->log;
+    save->agreement = options->agreement;
+    save->every = options->every;
+    save->keep = options->keep;
+    if (save->every > 0)
+        save->next = (options->clock / save->every + 1) * save->every;
+    (void)pthread_mutex_init(&save->lock, NULL);
+    (void)pthread_cond_init(&save->changed, NULL);
+    tri_status status = init(save, options) ? TRI_OK : fail_nomem(err, "checkpoints");
+    if (status == TRI_OK && pthread_create(&save->thread, NULL, work, save) != 0)
+        status = fail(err, TRI_EIO, "cannot start a thread");
+    save->threaded = status == TRI_OK;
+    if (status == TRI_OK)
+        *out = save;
+    else
+        save_close(save);
+    return status;
+}
+
+static void stop_thread(struct save *save)
+{
+    pthread_mutex_lock(&save->lock);
+    save->quit = true;
+    pthread_cond_broadcast(&save->changed);
+    pthread_mutex_unlock(&save->lock);
+    (void)pthread_join(save->thread, NULL);
+}
+
+void save_close(struct save *save)
+{
+    if (save == NULL)
+        return;
+    if (save->threaded)
+        stop_thread(save);
+    for (uint32_t i = 0; i < save->what.layer_count; i++) {
+        mem_free(save->mem, (void *)save->what.layers[i].name);
+        floats_free(save->mem, save->what.layers[i].values);
+        for (uint32_t k = 0; k < save->what.states; k++)
+            floats_free(save->mem, save->what.layers[i].state[k]);
+    }
+    for (size_t i = 0; i < SNAPSHOTS; i++)
+        mem_free(save->mem, save->snapshots[i].bytes);
+    mem_free(save->mem, save->what.layers);
+    mem_free(save->mem, save->what.kept);
+    mem_free(save->mem, save->sources);
+    mem_free(save->mem, save->came);
+    mem_free(save->mem, save->folder);
+    mem_free(save->mem, save->job);
+    mem_free(save->mem, save->optimizer);
+    (void)pthread_mutex_destroy(&save->lock);
+    (void)pthread_cond_destroy(&save->changed);
+    mem_free(save->mem, save);
+}
+
+uint32_t save_planes(const struct save *save)
+{
+    return save->planes;
+}
+
+float *save_plane(const struct save *save, uint32_t layer, uint32_t plane)
+{
+    const struct checkpoint_layer *at = &save->what.layers[layer];
+    return plane == 0 ? at->values : at->state[plane - 1];
+}
+
+/* ---- when ---- */
+
+void save_want(struct save *save, uint64_t clock)
+{
+    save->wanted = clock;
+}
+
+/* The next one that is wanted; past ones are given up, and so is one by `every` that another is
+ * close behind: parts of both would be under way at once. */
+static uint64_t find_next(struct save *save, uint64_t clock, uint32_t lead)
+{
+    if (save->wanted != 0 && save->wanted < clock)
+        save->wanted = 0;
+    while (save->every > 0 && save->next < clock)
+        save->next += save->every;
+    if (save->next == 0 || (save->wanted != 0 && save->wanted <= save->next + 2 * (uint64_t)lead))
+        return save->wanted;
+    return save->next;
+}
+
+bool save_presses(const struct save *save, uint64_t clock, uint32_t lead)
+{
+    return save->wanted != 0 && clock <= save->wanted && save->wanted <= clock + lead;
+}
+
+bool save_gathers(struct save *save)
+{
+    return stage_of(save) == GATHERING;
+}
+
+void save_wait_written(struct save *save)
+{
+    pthread_mutex_lock(&save->lock);
+    while (save->stage == READY)
+        pthread_cond_wait(&save->changed, &save->lock);
+    pthread_mutex_unlock(&save->lock);
+}
+
+static void begin(struct save *save, uint64_t at)
+{
+    if (save->wanted == at)
+        save->wanted = 0;
+    if (save->next == at)
+        save->next += save->every;
+    memset(save->came, 0,
+           (size_t)save->agreement->layout->part_count * save->planes * sizeof *save->came);
+    for (size_t i = 0; i < SNAPSHOTS; i++)
+        save->snapshots[i].taken = false;
+    for (uint32_t i = 0; i < save->what.layer_count; i++)
+        save->what.layers[i].steps = 0;
+    save->newest = save->have = save->committed = 0;
+    set_stage(save, GATHERING);
+}
+
+uint64_t save_due(struct save *save, uint64_t clock, uint32_t lead)
+{
+    if (stage_of(save) != IDLE)
+        return 0;
+    uint64_t at = find_next(save, clock, lead);
+    if (at == 0 || at > clock + lead)
+        return 0;
+    begin(save, at);
+    return at;
+}
+
+void save_keep(struct save *save, uint64_t clock)
+{
+    if (save->kept_bytes == 0 || stage_of(save) != GATHERING)
+        return;
+    struct snapshot *snapshot = &save->snapshots[clock % SNAPSHOTS];
+    uint8_t *to = snapshot->bytes;
+    for (uint32_t i = 0; i < save->what.kept_count; i++) {
+        memcpy(to, save->sources[i], bytes_of(&save->what.kept[i]));
+        to += bytes_of(&save->what.kept[i]);
+    }
+    snapshot->clock = clock;
+    snapshot->taken = true;
+}
+
+/* ---- what comes ---- */
+
+bool save_is_late(const struct save *save, const struct save_part *part)
+{
+    return part->clock + 1 < save->newest;
+}
+
+static bool is_whole(const struct save *save)
+{
+    uint64_t all = (uint64_t)save->agreement->layout->part_count * save->planes;
+    return save->committed != 0 && save->committed == save->newest && save->have == all;
+}
+
+/* Of that clock; else the nearest one behind it, which only a rule that does not wait makes
+ * possible. */
+static void choose_kept(struct save *save, uint64_t clock)
+{
+    struct snapshot *best = NULL;
+    for (size_t i = 0; i < SNAPSHOTS; i++) {
+        struct snapshot *one = &save->snapshots[i];
+        if (one->taken && one->clock >= clock && (best == NULL || one->clock < best->clock))
+            best = one;
+    }
+    uint8_t *at = best != NULL ? best->bytes : save->snapshots[0].bytes;
+    for (uint32_t i = 0; i < save->what.kept_count; i++) {
+        save->what.kept[i].values = at;
+        at += bytes_of(&save->what.kept[i]);
+    }
+}
+
+static void check_whole(struct save *save)
+{
+    if (!is_whole(save))
+        return;
+    save->what.clock = save->committed - 1;
+    if (save->kept_bytes > 0)
+        choose_kept(save, save->what.clock);
+    set_stage(save, READY);
+}
+
+void save_take(struct save *save, const struct save_part *part)
+{
+    const struct layout *layout = save->agreement->layout;
+    struct checkpoint_layer *layer =
+        &save->what.layers[layout->units[layout->parts[part->part].unit].layer];
+    uint64_t *came = &save->came[(size_t)part->part * save->planes + part->plane];
+    if (stage_of(save) != GATHERING || save_is_late(save, part) || *came == part->clock + 1)
+        return;
+    if (part->clock + 1 > save->newest) {
+        save->newest = part->clock + 1;
+        save->have = 0;
+    }
+    *came = part->clock + 1;
+    save->have++;
+    layer->steps = part->steps > layer->steps ? part->steps : layer->steps;
+    check_whole(save);
+}
+
+void save_commit(struct save *save, uint64_t clock)
+{
+    if (stage_of(save) != GATHERING)
+        return;
+    save->committed = clock + 1;
+    check_whole(save);
+}
+
+bool save_waits(const struct save *save)
+{
+    return save->committed != 0 && !is_whole(save);
+}
+
+/* ---- one worker ---- */
+
+void save_begin(struct save *save, uint64_t clock, struct save_source source)
+{
+    save->source = source;
+    save->what.clock = clock;
+    if (save->kept_bytes > 0)
+        choose_kept(save, clock);
+    pthread_mutex_lock(&save->lock);
+    save->to_copy = save->what.layer_count;
+    save->stage = READY;
+    pthread_cond_broadcast(&save->changed);
+    pthread_mutex_unlock(&save->lock);
+}
+
+void save_wait_copied(struct save *save, uint32_t layer)
+{
+    pthread_mutex_lock(&save->lock);
+    while (save->stage == READY && layer < save->to_copy)
+        pthread_cond_wait(&save->changed, &save->lock);
+    pthread_mutex_unlock(&save->lock);
+}
