@@ -30,7 +30,7 @@ test: ## what CI runs: all tests, sanitizers, short fuzzing, lint, install, READ
 	@tools/test
 
 test-full: ## the long version: FUZZ_SECONDS=300 each, lint of all files, docs/results/test-full.md
-	@tools/setup build test clang lint install data verify
+	@tools/setup build test clang lint install data verify launch
 	@tools/test full
 
 bench: ## build and run the benchmarks

@@ -4,13 +4,16 @@
 
 #include "base/names.h"
 #include "cli/cli.h"
+#include "cli/config.h"
 #include "cli/run.h"
 
 extern const struct command command_plan, command_simulate, command_models, command_modules,
     command_bench, command_run, command_server, command_help, command_train, command_predict;
+extern const struct command command_checkpoint;
 static const struct command *const commands[] = {
-    &command_train,   &command_predict, &command_plan, &command_simulate, &command_models,
-    &command_modules, &command_bench,   &command_run,  &command_server,   &command_help,
+    &command_train,  &command_predict,    &command_plan,   &command_simulate,
+    &command_models, &command_modules,    &command_bench,  &command_run,
+    &command_server, &command_checkpoint, &command_config, &command_help,
 };
 
 const struct command *command_at(size_t i)
@@ -138,6 +141,8 @@ int cli_main(struct cli *cli, int argc, const char *const *argv)
         status = train_main(cli, argc - 2, argv + 2, &out, &err);
     else if (command == &command_run)
         status = run_main(cli, argc - 2, argv + 2, &out, &err);
+    else if (command == &command_config)
+        status = config_main(cli, argc - 2, argv + 2, &out, &err);
     else
         status = run(cli, command, argc - 2, argv + 2, &out, &err);
     if (status == TRI_OK)

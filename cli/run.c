@@ -1,12 +1,16 @@
-/* trident run: starts the processes of a job on this machine and watches over them. */
+/* trident run: starts the processes of a job, here or on several hosts, and watches over them. */
 #include "cli/run.h"
+
+#include <string.h>
 
 static tri_status launch(struct cli *cli, const struct run_request *request, tri_error *err)
 {
     struct run_job job = {0};
     struct buf path;
     buf_init(&path, cli->mem);
-    tri_status status = process_find(request->program[0], &path, err);
+    tri_status status = TRI_OK;
+    if (request->settings.hosts == NULL) /* the hosts look for it themselves */
+        status = process_find(request->program[0], &path, err);
     if (status == TRI_OK)
         status = run_job_init(&job, request, err);
     if (status == TRI_OK)
@@ -21,6 +25,8 @@ tri_status run_main(struct cli *cli, int argc, const char *const *argv, struct b
                     tri_error *err)
 {
     struct run_request request;
+    if (argc == 1 && strcmp(argv[0], "--deputy") == 0)
+        return run_deputy_main(cli, err);
     tri_status status = run_read(argc, argv, &request, cli->mem, err);
     if (status == TRI_OK && request.help)
         help_command(&command_run, out);
@@ -34,7 +40,7 @@ tri_status run_main(struct cli *cli, int argc, const char *const *argv, struct b
  * to run_main(). */
 const struct command command_run = {
     .name = "run",
-    .summary = "start the processes of a job on this machine and watch over them",
+    .summary = "start the processes of a job, here or on several hosts, and watch over them",
     .arguments = "-- PROGRAM ARGS...",
     .options = run_rows,
     .settings_bytes = sizeof(struct run_settings),
@@ -50,8 +56,14 @@ const struct command command_run = {
         "it wrote to standard error. The exit code is 0 if every process exited with 0, and 1 if "
         "one failed, even if the others went on and finished. Ctrl-C, SIGTERM and SIGHUP are "
         "passed on to all; who has not ended 5 seconds later is killed, and at once when asked "
-        "again. No process outlives the command.",
+        "again. No process outlives the command.\n\n"
+        "With --hosts, ranks go to the hosts in order, as many to each as it has slots; servers of "
+        "their own take the slots that are left, then one host after the other. Every host needs "
+        "this folder, the program, and trident at the same path or in the PATH that commands of "
+        "ssh have; and ssh must get there without a question. Processes have the environment of "
+        "their host, and of this one the TRIDENT_ variables. None reads standard input.",
     .examples = "trident run -n 4 -- ./train --epochs 3\n"
                 "trident run -n 4 --on-failure stop --timeout 3600s -- python3 train.py\n"
+                "trident run -n 8 --hosts h1:4,h2:4 -- ./train\n"
                 "trident run -n 2 --env OMP_NUM_THREADS=1 -- ./train",
 };

@@ -23,7 +23,7 @@ struct run_settings {
     uint64_t workers, servers;
     unsigned colocate; /* 0: yes, 1: no */
     unsigned on_failure;
-    const char *hosts, *env;
+    const char *hosts, *ssh, *env;
     double timeout_s; /* 0: none */
 };
 
@@ -40,6 +40,12 @@ struct run_hooks {
     void (*failed)(void *ctx, size_t process, const struct process_end *end, const char *how);
 };
 
+/* The processes of a job that one of several hosts has; workers come first. */
+struct run_part {
+    size_t *process;
+    size_t count, workers;
+};
+
 /* A command line of trident run. The texts are argv's; variables is the reader's memory. */
 struct run_request {
     struct run_settings settings;
@@ -49,6 +55,12 @@ struct run_request {
     const char *const *program; /* its name and arguments */
     size_t program_count;
     const struct run_hooks *hooks; /* NULL: none */
+    /* In the deputy on a host of several: what it has, whom it tells, and variables of the host
+     * where the job was started. */
+    const struct run_part *part;
+    struct run_deputy *deputy;
+    const char **inherited;
+    size_t inherited_count;
 };
 
 extern const struct option_row run_rows[];
@@ -72,17 +84,22 @@ static inline size_t run_servers(const struct run_request *request)
 
 /* ---- the job, as its processes find it in their environment ---- */
 
-enum { RUN_TOKEN_BYTES = 16 };
+enum { RUN_TOKEN_BYTES = 16, RUN_ADDRESS = 256 };
 
 struct run_job {
     char name[64];
+    char address[RUN_ADDRESS]; /* of rank 0's host; "127.0.0.1" if there is no other */
     char token[2 * RUN_TOKEN_BYTES + 1];
     unsigned port;    /* MASTER_PORT; the one above it is Trident's */
     unsigned threads; /* of each worker's arithmetic */
 };
 
-/* Two free ports in a row on this machine, a name and a token nobody can guess. */
+/* A name and a token nobody can guess; and for a job on this machine alone, two free ports in a
+ * row. */
 tri_status run_job_init(struct run_job *job, const struct run_request *request, tri_error *err);
+/* The first of two that are free on loopback, or at all addresses. */
+tri_status run_pick_ports(bool everywhere, unsigned *port, tri_error *err);
+unsigned run_threads(size_t workers); /* of each, if so many share this machine */
 
 /* Strings "K=V" one behind the other, and pointers to those that hold: of several with one
  * name the last, none if that is a name alone. */
@@ -126,13 +143,14 @@ struct run_lines {
     /* The last line that was not empty, or its beginning. */
     char last[RUN_LAST];
     size_t last_len;
-    bool last_whole;
+    bool last_whole, last_skips;   /* it has ended; it is none to keep */
     const struct run_hooks *hooks; /* get whole lines before the sink; NULL: nobody does */
     size_t process;                /* for the hooks */
 };
 
 bool run_lines_init(struct run_lines *lines, const char *prefix, const struct mem *mem);
 void run_lines_fini(struct run_lines *lines);
+void run_lines_add(struct run_lines *lines, const char *bytes, size_t len, struct run_sink *sink);
 /* Reads once; what came goes to sink. False when there is nothing more to come. */
 bool run_lines_read(struct run_lines *lines, int fd, struct run_sink *sink);
 void run_lines_end(struct run_lines *lines, struct run_sink *sink); /* the line without an end */
@@ -140,9 +158,13 @@ const char *run_lines_last(struct run_lines *lines);                /* harmless;
 
 /* ---- the processes ---- */
 
-/* Starts them all and stays until all have ended. */
-tri_status run_watch(struct cli *cli, const struct run_request *request, const struct run_job *job,
+/* Starts them all and stays until all have ended. path is that of the program, if it is started on
+ * this machine; otherwise the job gets its address and ports here. */
+tri_status run_watch(struct cli *cli, const struct run_request *request, struct run_job *job,
                      const char *path, tri_error *err);
+
+/* trident run --deputy, as ssh starts it on another host: does what comes on standard input. */
+tri_status run_deputy_main(struct cli *cli, tri_error *err);
 
 /* The whole command, as commands.c calls it: the words behind "trident run". */
 tri_status run_main(struct cli *cli, int argc, const char *const *argv, struct buf *out,

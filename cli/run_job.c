@@ -16,11 +16,12 @@ extern char **environ;
 /* ---- the job ---- */
 
 /* A socket that listens on a port of this machine. -1: taken. */
-static int listen_on(unsigned port)
+static int listen_on(bool everywhere, unsigned port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+                                  .sin_addr.s_addr =
+                                      htonl(everywhere ? INADDR_ANY : INADDR_LOOPBACK)};
     int yes = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
         bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0)
@@ -33,7 +34,7 @@ static int listen_on(unsigned port)
 
 /* Nothing holds the two ports from here until rank 0 takes them. So they are not of those that the
  * kernel gives to connections, which come and go all the time. */
-static tri_status pick_ports(unsigned *port, tri_error *err)
+tri_status run_pick_ports(bool everywhere, unsigned *port, tri_error *err)
 {
     enum { LOWEST = 10240, PORTS = 20480, TRIES = 1000 }; /* connections begin at 32768 */
     for (int i = 0; i < TRIES; i++) {
@@ -42,7 +43,7 @@ static tri_status pick_ports(unsigned *port, tri_error *err)
         if (status != TRI_OK)
             return status;
         unsigned at = LOWEST + draw % PORTS;
-        int first = listen_on(at), second = listen_on(at + 1);
+        int first = listen_on(everywhere, at), second = listen_on(everywhere, at + 1);
         bool free = first >= 0 && second >= 0;
         process_close(&first);
         process_close(&second);
@@ -51,7 +52,7 @@ static tri_status pick_ports(unsigned *port, tri_error *err)
             return TRI_OK;
         }
     }
-    return fail(err, TRI_EIO, "cannot find two free ports in a row on 127.0.0.1");
+    return fail(err, TRI_EIO, "cannot find two free ports in a row on this machine");
 }
 
 static tri_status make_token(char *token, tri_error *err)
@@ -82,13 +83,21 @@ static unsigned cores(void)
     return count > 0 ? (unsigned)count : 1;
 }
 
+unsigned run_threads(size_t workers)
+{
+    unsigned share = workers > 0 ? cores() / (unsigned)workers : 1;
+    return share > 0 ? share : 1;
+}
+
 tri_status run_job_init(struct run_job *job, const struct run_request *request, tri_error *err)
 {
-    unsigned share = cores() / (unsigned)run_workers(request);
-    job->threads = share > 0 ? share : 1;
+    job->threads = run_threads(run_workers(request));
     make_name(request->program[0], job->name, sizeof job->name);
+    (void)snprintf(job->address, sizeof job->address, "127.0.0.1");
     tri_status status = make_token(job->token, err);
-    return status == TRI_OK ? pick_ports(&job->port, err) : status;
+    if (status == TRI_OK && request->settings.hosts == NULL)
+        status = run_pick_ports(false, &job->port, err);
+    return status;
 }
 
 /* ---- environments ---- */
@@ -101,7 +110,7 @@ static void add(struct run_environment *environment, const char *entry)
 __attribute__((format(printf, 3, 4))) static void set(struct run_environment *environment,
                                                       const char *name, const char *format, ...)
 {
-    char value[128];
+    char value[RUN_ADDRESS + 32];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(value, sizeof value, format, args);
@@ -122,11 +131,17 @@ static void set_unless_there(struct run_environment *environment, const char *na
 static void add_worker(const struct run_request *request, const struct run_job *job, size_t i,
                        struct run_environment *environment)
 {
-    size_t workers = run_workers(request);
+    size_t workers = run_workers(request), local = i, here = workers;
+    const struct run_part *part = request->part;
+    if (part != NULL) {
+        here = part->workers;
+        for (local = 0; local < here && part->process[local] != i;)
+            local++;
+    }
     set(environment, "RANK", "%zu", i);
     set(environment, "WORLD_SIZE", "%zu", workers);
-    set(environment, "LOCAL_RANK", "%zu", i);
-    set(environment, "LOCAL_WORLD_SIZE", "%zu", workers);
+    set(environment, "LOCAL_RANK", "%zu", local);
+    set(environment, "LOCAL_WORLD_SIZE", "%zu", here);
     set(environment, "TRIDENT_RANK", "%zu", i);
     add(environment, "TRIDENT_NODE");
     set_unless_there(environment, "OMP_NUM_THREADS", job->threads);
@@ -147,10 +162,12 @@ static void add_job(const struct run_request *request, const struct run_job *job
                     struct run_environment *environment)
 {
     const struct run_settings *settings = &request->settings;
-    set(environment, "MASTER_ADDR", "127.0.0.1");
+    bool ipv6 = strchr(job->address, ':') != NULL;
+    set(environment, "MASTER_ADDR", "%s", job->address);
     set(environment, "MASTER_PORT", "%u", job->port);
     set(environment, "TRIDENT_PORT", "%u", job->port + 1);
-    set(environment, "TRIDENT_COORDINATOR", "127.0.0.1:%u", job->port + 1);
+    set(environment, "TRIDENT_COORDINATOR", "%s%s%s:%u", ipv6 ? "[" : "", job->address,
+        ipv6 ? "]" : "", job->port + 1);
     set(environment, "TRIDENT_JOB", "%s", job->name);
     set(environment, "TRIDENT_TOKEN", "%s", job->token);
     set(environment, "TRIDENT_WORKERS", "%zu", run_workers(request));
@@ -217,6 +234,8 @@ tri_status run_environment_of(const struct run_request *request, const struct ru
 {
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
         add(environment, *entry);
+    for (size_t k = 0; k < request->inherited_count; k++)
+        add(environment, request->inherited[k]);
     add_job(request, job, environment);
     if (i < run_workers(request))
         add_worker(request, job, i, environment);

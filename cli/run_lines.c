@@ -41,10 +41,12 @@ static void note_last(struct run_lines *lines, const char *bytes, size_t len)
             lines->last_whole = true;
             continue;
         }
-        if (lines->last_whole)
-            lines->last_len = 0;
+        if (lines->last_whole) { /* what is indented goes on with the line before: "  try: ..." */
+            lines->last_skips = bytes[i] == ' ' && lines->last_len > 0;
+            lines->last_len = lines->last_skips ? lines->last_len : 0;
+        }
         lines->last_whole = false;
-        if (lines->last_len + 1 < sizeof lines->last)
+        if (!lines->last_skips && lines->last_len + 1 < sizeof lines->last)
             lines->last[lines->last_len++] = bytes[i];
     }
 }
@@ -108,15 +110,12 @@ static void make_room(struct run_lines *lines, struct run_sink *sink)
     lines->len = 0;
 }
 
-bool run_lines_read(struct run_lines *lines, int fd, struct run_sink *sink)
+/* So many bytes have been put behind the others. */
+static void took(struct run_lines *lines, size_t len, struct run_sink *sink)
 {
-    make_room(lines, sink);
-    ssize_t got = read(fd, lines->data + lines->len, lines->cap - lines->len);
-    if (got < 0)
-        return errno == EAGAIN || errno == EINTR;
     size_t from = lines->len;
-    lines->len += (size_t)got;
-    note_last(lines, lines->data + from, (size_t)got);
+    lines->len += len;
+    note_last(lines, lines->data + from, len);
     if (lines->prefix[0] != '\0') {
         put_whole(lines, from, sink);
         shrink(lines);
@@ -126,7 +125,28 @@ bool run_lines_read(struct run_lines *lines, int fd, struct run_sink *sink)
     }
     if (sink->len > 0)
         sink->flush(sink->ctx, sink);
+}
+
+bool run_lines_read(struct run_lines *lines, int fd, struct run_sink *sink)
+{
+    make_room(lines, sink);
+    ssize_t got = read(fd, lines->data + lines->len, lines->cap - lines->len);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    took(lines, (size_t)got, sink);
     return got > 0;
+}
+
+void run_lines_add(struct run_lines *lines, const char *bytes, size_t len, struct run_sink *sink)
+{
+    while (len > 0) {
+        make_room(lines, sink);
+        size_t room = lines->cap - lines->len, part = len < room ? len : room;
+        memcpy(lines->data + lines->len, bytes, part);
+        took(lines, part, sink);
+        bytes += part;
+        len -= part;
+    }
 }
 
 void run_lines_end(struct run_lines *lines, struct run_sink *sink)

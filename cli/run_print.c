@@ -13,27 +13,30 @@
 static bool writable(struct run_watch *watch, int fd)
 {
     for (;;) {
-        struct pollfd fds[2] = {{.fd = fd, .events = POLLOUT},
-                                {.fd = watch->signals.fd, .events = POLLIN}};
+        struct pollfd fds[3] = {{.fd = fd, .events = POLLOUT},
+                                {.fd = watch->signals.fd, .events = POLLIN},
+                                {.fd = run_deputy_fd(watch), .events = POLLIN}};
         bool killed = watch->phase == RUN_KILLED;
         int wait_ms = killed ? (int)(RUN_LEFTOVER_S * 1e3) : run_patience(watch, false);
-        int ready = poll(fds, killed ? 1 : 2, wait_ms);
+        int ready = poll(fds, killed ? 1 : 3, wait_ms);
         if (ready > 0 && fds[0].revents != 0)
             return true;
         if (killed)
             return false;
         run_take_signals(watch);
+        if (ready > 0 && fds[2].revents != 0)
+            run_deputy_take(watch);
         run_take_deadlines(watch);
     }
 }
 
-static bool write_out(struct run_watch *watch, const struct run_sink *sink)
+bool run_write(struct run_watch *watch, int fd, const void *bytes, size_t len)
 {
-    for (size_t at = 0; at < sink->len;) {
-        if (!writable(watch, sink->fd))
+    for (size_t at = 0; at < len;) {
+        if (!writable(watch, fd))
             return false;
-        size_t part = sink->len - at < PIPE_BUF ? sink->len - at : PIPE_BUF;
-        ssize_t put = write(sink->fd, sink->data + at, part);
+        size_t part = len - at < PIPE_BUF ? len - at : PIPE_BUF;
+        ssize_t put = write(fd, (const char *)bytes + at, part);
         if (put >= 0)
             at += (size_t)put;
         else if (errno != EAGAIN && errno != EINTR)
@@ -51,8 +54,12 @@ static void flush(void *ctx, struct run_sink *sink)
     bool ok = sink->broken;
     if (hooks != NULL)
         hooks->clear(hooks->ctx);
+    if (watch->request->deputy != NULL) {
+        run_deputy_flush(watch, sink);
+        return;
+    }
     if (!ok && sink->fd >= 0)
-        ok = write_out(watch, sink);
+        ok = run_write(watch, sink->fd, sink->data, sink->len);
     else if (!ok)
         ok = fwrite(sink->data, 1, sink->len, sink->file) == sink->len && fflush(sink->file) == 0;
     sink->len = 0;
@@ -107,7 +114,7 @@ static const char *plural(size_t count)
 void run_announce(struct run_watch *watch)
 {
     char text[UNITS_TEXT], name[PROCESS_SIGNAL_TEXT];
-    if (watch->announced == watch->phase)
+    if (watch->announced == watch->phase || watch->request->deputy != NULL)
         return;
     if (watch->announced == RUN_RUNNING && watch->why == RUN_WHY_SIGNAL)
         say(watch, "%s: stopping %zu process%s", process_signal_name(watch->told, name),
@@ -119,34 +126,38 @@ void run_announce(struct run_watch *watch)
     if (watch->announced == RUN_RUNNING && watch->why == RUN_WHY_SERVERS)
         say(watch, "all workers have ended: stopping %zu server%s", watch->stopped,
             watch->stopped == 1 ? "" : "s");
-    if (watch->phase == RUN_KILLED && watch->killed > 0)
+    if (watch->phase == RUN_KILLED && watch->killed > 0 && watch->refused.status == TRI_OK)
         say(watch, "%zu process%s did not stop: killed", watch->killed, plural(watch->killed));
     watch->announced = watch->phase;
 }
 
-static void describe(struct run_child *child, pid_t pid, char out[RUN_TEXT])
+static void describe(struct run_child *child, char out[RUN_TEXT])
 {
-    char name[PROCESS_SIGNAL_TEXT];
-    const char *last = run_lines_last(&child->err);
+    char name[PROCESS_SIGNAL_TEXT], who[RUN_TEXT / 2];
+    const char *last = child->lost ? run_link_words(child->link) : run_lines_last(&child->err);
+    const char *host = child->link != NULL ? run_link_host(child->link) : NULL;
     int used;
-    if (child->end.signal != 0)
-        used = snprintf(out, RUN_TEXT, "%s (pid %ld) was killed by %s", child->name, (long)pid,
+    (void)snprintf(who, sizeof who, "%s (pid %ld%s%.120s)", child->name, (long)child->pid,
+                   host != NULL ? " on " : "", host != NULL ? host : "");
+    if (child->lost)
+        used = snprintf(out, RUN_TEXT, "%s is lost: the connection to %.120s broke", who, host);
+    else if (child->end.signal != 0)
+        used = snprintf(out, RUN_TEXT, "%s was killed by %s", who,
                         process_signal_name(child->end.signal, name));
     else
-        used = snprintf(out, RUN_TEXT, "%s (pid %ld) exited with %d", child->name, (long)pid,
-                        child->end.code);
+        used = snprintf(out, RUN_TEXT, "%s exited with %d", who, child->end.code);
     if (last[0] != '\0' && used > 0 && used < RUN_TEXT)
         (void)snprintf(out + used, (size_t)(RUN_TEXT - used), ": %s", last);
 }
 
-void run_report(struct run_watch *watch, struct run_child *child, pid_t pid)
+void run_report(struct run_watch *watch, struct run_child *child)
 {
     const struct run_hooks *hooks = watch->request->hooks;
     bool stops = watch->request->settings.on_failure == RUN_STOP;
     size_t others = run_left(watch, 0, watch->count);
     char how[RUN_TEXT];
     watch->failures++;
-    describe(child, pid, how);
+    describe(child, how);
     if (watch->first == NULL) {
         watch->first = child;
         memcpy(watch->how, how, sizeof how);

@@ -57,11 +57,17 @@ const struct option_row run_rows[] = {
      .max = 1e7,
      .help = "stop the job after this time, such as 3600s"},
     {.name = "hosts",
-     .value = "LIST",
+     .value = "FILE|LIST",
      .otherwise = "this machine",
      .type = OPTION_TEXT,
      FIELD(hosts),
-     .help = "machines to start on; not in this version"},
+     .help = "where to start them: a file with lines \"host slots=N\", or h1:2,h2"},
+    {.name = "ssh",
+     .value = "COMMAND",
+     .otherwise = "TRIDENT_SSH, or ssh that asks nothing",
+     .type = OPTION_TEXT,
+     FIELD(ssh),
+     .help = "how to reach the hosts, for instance \"ssh -p 2222\"; then also for this machine"},
     {.name = NULL},
 };
 
@@ -119,15 +125,13 @@ static tri_status take_word(int argc, const char *const *argv, int *i, struct wo
     return TRI_OK;
 }
 
-static tri_status check(const struct run_request *request, tri_error *err)
+static tri_status check_ssh(const struct run_settings *settings, tri_error *err)
 {
-    if (request->settings.hosts != NULL) {
-        fail(err, TRI_EINPUT, "option '--hosts' does not work yet");
-        fail_why(err, "this version starts processes on this machine only");
-        fail_next(err, "leave it out; docs/launch.md says how to start ranks elsewhere by hand");
-        return TRI_EINPUT;
-    }
-    return TRI_OK;
+    if (settings->ssh == NULL || settings->hosts != NULL)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "option '--ssh' needs '--hosts'");
+    fail_next(err, "say where to start: --hosts h1:2,h2");
+    return TRI_EINPUT;
 }
 
 static tri_status read_words(int end, const char *const *argv, struct words *words,
@@ -180,7 +184,7 @@ tri_status run_read(int argc, const char *const *argv, struct run_request *reque
     else
         status = read_words(end, argv, &words, request, err);
     if (status == TRI_OK)
-        status = check(request, err);
+        status = check_ssh(&request->settings, err);
     mem_free(mem, words.at);
     return status;
 }

@@ -6,6 +6,8 @@
 
 /* How long a process may take to stop, and servers to follow the last worker. */
 static const double stop_s = 5, servers_s = 5;
+/* How long deputies may take to say that all is killed, before they are left to find out. */
+static const double cut_s = 3;
 
 double run_now(void)
 {
@@ -14,11 +16,13 @@ double run_now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void signal_all(const struct run_watch *watch, int number)
+void run_signal(struct run_watch *watch, int number)
 {
     for (size_t i = 0; i < watch->count; i++)
         if (!watch->children[i].done)
             process_signal(&watch->children[i].process, number);
+    if (watch->links != NULL)
+        run_links_signal(watch, number);
 }
 
 size_t run_left(const struct run_watch *watch, size_t from, size_t to)
@@ -29,12 +33,14 @@ size_t run_left(const struct run_watch *watch, size_t from, size_t to)
     return count;
 }
 
-static void kill_all(struct run_watch *watch)
+void run_kill(struct run_watch *watch)
 {
     run_take_ends(watch);
+    if (watch->phase != RUN_KILLED)
+        watch->cut_at = run_now() + cut_s;
     watch->phase = RUN_KILLED;
     watch->killed = run_left(watch, 0, watch->count);
-    signal_all(watch, SIGKILL);
+    run_signal(watch, SIGKILL);
 }
 
 void run_stop(struct run_watch *watch, enum run_why why, int number)
@@ -45,8 +51,8 @@ void run_stop(struct run_watch *watch, enum run_why why, int number)
     watch->why = why;
     watch->stopped = run_left(watch, 0, watch->count);
     watch->kill_at = run_now() + stop_s;
-    signal_all(watch, number);
-    signal_all(watch, SIGCONT); /* a stopped process would not hear of it */
+    run_signal(watch, number);
+    run_signal(watch, SIGCONT); /* a stopped process would not hear of it */
 }
 
 void run_take_signals(struct run_watch *watch)
@@ -59,7 +65,7 @@ void run_take_signals(struct run_watch *watch)
             watch->told = number;
             run_stop(watch, RUN_WHY_SIGNAL, number);
         } else if (watch->why == RUN_WHY_SIGNAL) { /* asked twice */
-            kill_all(watch);
+            run_kill(watch);
         } else { /* stopping already: now for this reason */
             watch->told = number;
             watch->why = RUN_WHY_SIGNAL;
@@ -80,7 +86,9 @@ void run_take_deadlines(struct run_watch *watch)
     if (run_passed(watch->servers_at, time))
         run_stop(watch, RUN_WHY_SERVERS, SIGTERM);
     if (watch->phase == RUN_STOPPING && run_passed(watch->kill_at, time))
-        kill_all(watch);
+        run_kill(watch);
+    if (watch->phase == RUN_KILLED && watch->links != NULL && run_passed(watch->cut_at, time))
+        run_links_cut(watch);
 }
 
 static double sooner(double a, double b)
@@ -95,6 +103,8 @@ int run_patience(const struct run_watch *watch, bool leftovers)
         at = sooner(watch->timeout_at, watch->servers_at);
     else if (watch->phase == RUN_STOPPING)
         at = watch->kill_at;
+    else if (watch->links != NULL)
+        at = watch->cut_at;
     for (size_t i = 0; i < watch->count && leftovers; i++)
         if (watch->children[i].ended && !watch->children[i].done)
             at = sooner(watch->children[i].leftover_at, at);
@@ -104,16 +114,21 @@ int run_patience(const struct run_watch *watch, bool leftovers)
     return ms < 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
+void run_note_end(struct run_watch *watch, struct run_child *child, struct process_end end)
+{
+    child->end = end;
+    child->ended = true;
+    child->leftover_at = run_now() + RUN_LEFTOVER_S;
+    child->failed = watch->phase == RUN_RUNNING && (end.code != 0 || end.signal != 0);
+}
+
 void run_take_ends(struct run_watch *watch)
 {
     for (size_t i = 0; i < watch->count; i++) {
         struct run_child *child = &watch->children[i];
-        if (child->ended || !process_ended(&child->process, &child->end))
-            continue;
-        child->ended = true;
-        child->leftover_at = run_now() + RUN_LEFTOVER_S;
-        child->failed =
-            watch->phase == RUN_RUNNING && (child->end.code != 0 || child->end.signal != 0);
+        struct process_end end;
+        if (!child->ended && child->process.pid > 0 && process_ended(&child->process, &end))
+            run_note_end(watch, child, end);
     }
     if (watch->servers_at <= 0 && watch->count > watch->workers &&
         run_left(watch, 0, watch->workers) == 0)

@@ -18,21 +18,26 @@ static void drain(struct run_lines *lines, int fd, struct run_sink *sink)
 }
 
 /* Standard output is the command's own where it has hooks. */
-static struct run_sink *output_of(struct run_watch *watch, const struct run_child *child)
+static struct run_sink *output_of(struct run_watch *watch, const struct run_child *child, bool err)
 {
-    return child->out.hooks != NULL ? &watch->err : &watch->out;
+    if (watch->request->deputy == NULL)
+        return err || child->out.hooks != NULL ? &watch->err : &watch->out;
+    run_deputy_output(watch, child, err);
+    return &watch->out;
 }
 
 static void finish(struct run_watch *watch, struct run_child *child)
 {
-    drain(&child->out, child->process.out, output_of(watch, child));
-    drain(&child->err, child->process.err, &watch->err);
-    pid_t pid = child->process.pid;
-    process_keeper_remove(&watch->keeper, pid);
+    drain(&child->out, child->process.out, output_of(watch, child, false));
+    drain(&child->err, child->process.err, output_of(watch, child, true));
+    if (child->process.pid > 0)
+        process_keeper_remove(&watch->keeper, child->process.pid);
     process_reap(&child->process);
     child->done = true;
-    if (child->failed)
-        run_report(watch, child, pid);
+    if (watch->request->deputy != NULL)
+        run_deputy_ended(watch, child);
+    else if (child->failed)
+        run_report(watch, child);
 }
 
 /* True while one is not done. */
@@ -62,25 +67,35 @@ static void read_output(struct run_lines *lines, int *fd, const struct pollfd *r
 static void await(struct run_watch *watch)
 {
     struct pollfd *fds = watch->fds;
+    size_t count = 2;
     fds[0] = (struct pollfd){.fd = watch->signals.fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = run_deputy_fd(watch), .events = POLLIN};
     for (size_t i = 0; i < watch->count; i++) {
         const struct process *process = &watch->children[i].process;
-        fds[1 + 2 * i] = (struct pollfd){.fd = process->out, .events = POLLIN};
-        fds[2 + 2 * i] = (struct pollfd){.fd = process->err, .events = POLLIN};
+        fds[count++] = (struct pollfd){.fd = process->out, .events = POLLIN};
+        fds[count++] = (struct pollfd){.fd = process->err, .events = POLLIN};
     }
-    if (poll(fds, (nfds_t)(1 + 2 * watch->count), run_patience(watch, true)) < 0)
+    struct pollfd *links = fds + count;
+    count += run_links_poll(watch, links);
+    if (poll(fds, (nfds_t)count, run_patience(watch, true)) < 0)
         return;
     run_take_signals(watch);
+    if (fds[1].revents != 0)
+        run_deputy_take(watch);
     for (size_t i = 0; i < watch->count; i++) {
         struct run_child *child = &watch->children[i];
-        read_output(&child->out, &child->process.out, &fds[1 + 2 * i], output_of(watch, child));
-        read_output(&child->err, &child->process.err, &fds[2 + 2 * i], &watch->err);
+        read_output(&child->out, &child->process.out, &fds[2 + 2 * i],
+                    output_of(watch, child, false));
+        read_output(&child->err, &child->process.err, &fds[3 + 2 * i],
+                    output_of(watch, child, true));
     }
+    run_links_take(watch, links);
 }
 
 static void loop(struct run_watch *watch)
 {
     bool more = true;
+    run_deputy_obey(watch);
     while (more) {
         await(watch);
         run_take_deadlines(watch);
@@ -111,6 +126,11 @@ static tri_status result(struct run_watch *watch, tri_error *err)
         fail_next(err, "check where the output goes, then run it again");
         return TRI_EIO;
     }
+    if (watch->refused.status != TRI_OK) {
+        if (err != NULL)
+            *err = watch->refused;
+        return watch->refused.status;
+    }
     if (watch->failures == 0)
         return TRI_OK;
     if (watch->count == 1)
@@ -127,11 +147,14 @@ static tri_status result(struct run_watch *watch, tri_error *err)
 
 static tri_status prepare(struct run_watch *watch, tri_error *err)
 {
-    bool bare = watch->count == 1;
+    const struct run_part *part = watch->request->part;
+    size_t workers = run_workers(watch->request);
+    bool bare = watch->count == 1 || part != NULL;
     for (size_t i = 0; i < watch->count; i++) {
         struct run_child *child = &watch->children[i];
-        bool server = i >= watch->workers;
-        size_t number = server ? i - watch->workers : i;
+        child->number = part != NULL ? part->process[i] : i;
+        bool server = child->number >= workers;
+        size_t number = server ? child->number - workers : child->number;
         child->process = (struct process){.pid = 0, .out = -1, .err = -1};
         (void)snprintf(child->name, sizeof child->name, "%s %zu", server ? "server" : "rank",
                        number);
@@ -152,22 +175,27 @@ static tri_status start(struct run_watch *watch, const struct run_job *job, cons
 {
     char self[] = "trident", command[] = "server";
     char *const server_argv[] = {self, command, NULL};
-    struct process *process = &watch->children[i].process;
+    struct run_child *child = &watch->children[i];
     struct run_environment environment;
     run_environment_init(&environment, watch->cli->mem);
-    tri_status status = run_environment_of(watch->request, job, i, &environment, err);
-    bool server = i >= watch->workers;
+    tri_status status = run_environment_of(watch->request, job, child->number, &environment, err);
+    bool server = child->number >= run_workers(watch->request);
+    bool deputy = watch->request->deputy != NULL; /* its standard input is orders */
     struct process_plan plan = {
         .path = server ? "/proc/self/exe" : path,
         .argv = server ? server_argv : argv,
         .envp = environment.list,
         /* A terminal would stop a process that is not in its foreground. */
-        .input = i == 0 && isatty(STDIN_FILENO) == 0 ? STDIN_FILENO : -1,
+        .input = i == 0 && !deputy && isatty(STDIN_FILENO) == 0 ? STDIN_FILENO : -1,
     };
     if (status == TRI_OK)
-        status = process_start(&plan, process, err);
-    if (status == TRI_OK)
-        process_keeper_add(&watch->keeper, process->pid);
+        status = process_start(&plan, &child->process, err);
+    if (status == TRI_OK) {
+        child->pid = child->process.pid;
+        process_keeper_add(&watch->keeper, child->pid);
+    }
+    if (status == TRI_OK && deputy)
+        run_deputy_started(watch, child);
     run_environment_fini(&environment);
     return status;
 }
@@ -188,19 +216,21 @@ static tri_status start_all(struct run_watch *watch, const struct run_job *job, 
 }
 
 /* Everything between the signals' being taken and given back. */
-static tri_status watch_over(struct run_watch *watch, const struct run_job *job, const char *path,
+static tri_status watch_over(struct run_watch *watch, struct run_job *job, const char *path,
                              tri_error *err)
 {
+    bool far = watch->request->settings.hosts != NULL;
     tri_status status = process_keeper_open(&watch->keeper, watch->count, watch->cli->mem, err);
     if (status != TRI_OK)
         return status;
     double timeout_s = watch->request->settings.timeout_s;
     watch->timeout_at = timeout_s > 0 ? run_now() + timeout_s : 0;
-    status = start_all(watch, job, path, err);
+    status = far ? run_links_open(watch, job, err) : start_all(watch, job, path, err);
     if (status == TRI_OK) {
         loop(watch);
         status = result(watch, err);
     }
+    run_links_close(watch);
     for (size_t i = 0; i < watch->count; i++) /* none is left unless starting failed */
         process_reap(&watch->children[i].process);
     process_keeper_close(&watch->keeper);
@@ -222,7 +252,7 @@ static void watch_free(struct run_watch *watch)
     mem_free(mem, watch);
 }
 
-tri_status run_watch(struct cli *cli, const struct run_request *request, const struct run_job *job,
+tri_status run_watch(struct cli *cli, const struct run_request *request, struct run_job *job,
                      const char *path, tri_error *err)
 {
     struct run_watch *watch = mem_array(cli->mem, 1, sizeof *watch);
@@ -232,8 +262,11 @@ tri_status run_watch(struct cli *cli, const struct run_request *request, const s
     watch->request = request;
     watch->workers = run_workers(request);
     watch->count = watch->workers + run_servers(request);
+    if (request->part != NULL) /* who stops servers is the one with all the workers */
+        watch->count = watch->workers = request->part->count;
     watch->children = mem_array(cli->mem, watch->count, sizeof *watch->children);
-    watch->fds = mem_array(cli->mem, 1 + 2 * watch->count, sizeof *watch->fds);
+    watch->fds =
+        mem_array(cli->mem, 2 + 2 * watch->count + run_links_fds(watch), sizeof *watch->fds);
     run_sink_open(watch, &watch->out, cli->out);
     run_sink_open(watch, &watch->err, cli->err);
     tri_status status = TRI_ENOMEM;

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "cli/run.h"
+#include "cli/run_frame.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,17 +22,22 @@ enum run_why {
     RUN_WHY_SIGNAL,
     RUN_WHY_TIMEOUT,
     RUN_WHY_OUTPUT,
-    RUN_WHY_SERVERS
+    RUN_WHY_SERVERS,
+    RUN_WHY_ORDER /* a deputy: of the one that started it, or because that is gone */
 };
 
 struct run_child {
-    struct process process;
+    struct process process; /* none, if a deputy has it */
     struct run_lines out, err;
     char prefix[32];
-    char name[32]; /* "rank 2" */
-    bool ended;    /* it is over, but its output may not be */
+    char name[32];         /* "rank 2" */
+    size_t number;         /* in the job */
+    struct run_link *link; /* to the deputy; NULL: it is ours */
+    pid_t pid;
+    bool ended; /* it is over, but its output may not be */
     bool done;
     bool failed; /* by itself, not because the job was stopped */
+    bool lost;   /* its deputy is gone, and nobody knows how it ended */
     struct process_end end;
     double leftover_at;
 };
@@ -41,6 +47,7 @@ struct run_watch {
     const struct run_request *request;
     struct run_child *children; /* workers, then servers */
     size_t count, workers;
+    struct run_links *links; /* NULL: all processes are on this machine */
     struct process_signals signals;
     struct process_keeper keeper;
     struct pollfd *fds;
@@ -51,9 +58,11 @@ struct run_watch {
     int told;                               /* by which signal to stop */
     int output_errno;                       /* why standard output is broken */
     double timeout_at, kill_at, servers_at; /* 0: never */
+    double cut_at;                          /* deputies have had their time to kill */
     size_t failures;
     const struct run_child *first; /* to fail */
     char how[RUN_TEXT];            /* it failed */
+    tri_error refused;             /* a deputy could not start a process */
 };
 
 /* ---- run_stop.c: prints nothing, as output may be stuck ---- */
@@ -62,10 +71,13 @@ double run_now(void); /* seconds of a clock that only goes forward */
 
 /* Sends a signal to all, once; those that have not ended 5 seconds later are killed. */
 void run_stop(struct run_watch *watch, enum run_why why, int number);
+void run_kill(struct run_watch *watch);
+void run_signal(struct run_watch *watch, int number); /* to all, and no more than that */
 void run_take_signals(struct run_watch *watch);
 void run_take_deadlines(struct run_watch *watch);
 void run_take_ends(struct run_watch *watch); /* notes which processes have ended */
-bool run_passed(double at, double time);     /* a deadline; 0 never does */
+void run_note_end(struct run_watch *watch, struct run_child *child, struct process_end end);
+bool run_passed(double at, double time); /* a deadline; 0 never does */
 /* Milliseconds to the next deadline of the job, and if wanted of leftovers, as poll() takes it. */
 int run_patience(const struct run_watch *watch, bool leftovers);
 size_t run_left(const struct run_watch *watch, size_t from, size_t to); /* not ended */
@@ -74,8 +86,32 @@ size_t run_left(const struct run_watch *watch, size_t from, size_t to); /* not e
 
 void run_sink_open(struct run_watch *watch, struct run_sink *sink, FILE *file);
 void run_announce(struct run_watch *watch); /* says, once, that the job is being stopped */
-/* Says that a process failed. pid is what it was. */
-void run_report(struct run_watch *watch, struct run_child *child, pid_t pid);
+void run_report(struct run_watch *watch, struct run_child *child); /* says that it failed */
+/* Writes all, and heeds signals and deadlines meanwhile; false when it cannot. */
+bool run_write(struct run_watch *watch, int fd, const void *bytes, size_t len);
+
+/* ---- run_links.c: the deputies on other hosts ---- */
+
+/* Starts them, and the processes by them. After a failure nothing runs. The caller closes. */
+tri_status run_links_open(struct run_watch *watch, struct run_job *job, tri_error *err);
+void run_links_close(struct run_watch *watch);
+size_t run_links_fds(const struct run_watch *watch); /* how many it polls at most */
+size_t run_links_poll(struct run_watch *watch, struct pollfd *fds);
+void run_links_take(struct run_watch *watch, const struct pollfd *fds);
+void run_links_signal(struct run_watch *watch, int number); /* to all their processes */
+void run_links_cut(struct run_watch *watch);                /* they have had their time */
+const char *run_link_host(const struct run_link *link);
+const char *run_link_words(struct run_link *link); /* the last line of ssh; "" for none */
+
+/* ---- run_deputy.c: this is one of them ---- */
+
+int run_deputy_fd(const struct run_watch *watch); /* to poll for orders; -1: it is none */
+void run_deputy_obey(struct run_watch *watch);    /* orders that have come already */
+void run_deputy_take(struct run_watch *watch);    /* when it is readable */
+void run_deputy_output(struct run_watch *watch, const struct run_child *child, bool err);
+void run_deputy_flush(struct run_watch *watch, struct run_sink *sink);
+void run_deputy_started(struct run_watch *watch, const struct run_child *child);
+void run_deputy_ended(struct run_watch *watch, const struct run_child *child);
 
 #ifdef __cplusplus
 }

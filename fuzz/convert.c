@@ -81,7 +81,9 @@ static void check_message(const struct message *message, const struct layout *la
     unsigned uses = wire_kind_at(message->kind)->uses;
     must(message->from < layout->nodes);
     must((uses & WIRE_USE_LAYER) == 0 || message->layer < layout->layer_count);
-    must(message->kind == WIRE_PEERS ? message->role == CORE_NOBODY : message->role < CORE_NOBODY);
+    bool own = message->kind == WIRE_PEERS || message->kind == WIRE_RESUME ||
+               message->kind == WIRE_STATE; /* the host's */
+    must(own ? message->role == CORE_NOBODY : message->role < CORE_NOBODY);
     must(message->kind == WIRE_MARKED || message->rank < layout->workers ||
          message->rank == message->from);
     must(message->bytes != NULL || message->len == 0);

@@ -18,6 +18,7 @@
 #include "wire/peers.h"
 #include "wire/reason.h"
 #include "wire/report.h"
+#include "wire/resume.h"
 
 enum { PICK_HEADER = 0, PICK_MESSAGE = 127, PICK_NARROW = 128, AT_CRC = 60 };
 
@@ -93,6 +94,7 @@ static tri_status recode_head(const struct wire_header *header, const uint8_t *h
         HEAD(mark, MARK)
         HEAD(marked, MARKED)
         HEAD(saved, SAVED)
+        HEAD(state, STATE)
         HEAD(checksum, CHECKSUM)
         HEAD(failed, FAILED)
     default:
@@ -246,6 +248,22 @@ static tri_status recode_peers(const struct wire_header *header, const uint8_t *
     return TRI_OK;
 }
 
+static tri_status recode_resume(const struct wire_header *header, const uint8_t *data,
+                                struct again *again)
+{
+    struct wire_resume resume;
+    tri_status status = wire_resume_decode(header, data, &resume, &again->err);
+    if (status != TRI_OK)
+        return status;
+    uint64_t *steps = malloc(((size_t)resume.layers + 1) * sizeof *steps);
+    must(steps != NULL);
+    for (uint32_t i = 0; i < resume.layers; i++)
+        steps[i] = wire_resume_steps(&resume, i);
+    wire_resume_encode(&resume, steps, &again->out);
+    free(steps);
+    return TRI_OK;
+}
+
 static tri_status recode_reason(const struct wire_header *header, const uint8_t *data,
                                 struct again *again)
 {
@@ -281,6 +299,8 @@ static tri_status recode_data(const struct wire_header *header, const uint8_t *d
         return recode_decision(header, data, again);
     case WIRE_PEERS:
         return recode_peers(header, data, again);
+    case WIRE_RESUME:
+        return recode_resume(header, data, again);
     default: /* values, which have no form here */
         buf_add(&again->out, data, header->data_len);
         return TRI_OK;

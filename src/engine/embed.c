@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/op.h"
+#include "math/inplace.h"
 
 /* ---- tokens ---- */
 
@@ -58,11 +59,12 @@ static void forward(struct op *op, bool training)
 {
     (void)training;
     const uint32_t *tokens = op->in[0]->own;
+    const struct inplace_kernel *kernel = inplace_kernel_at(0);
     const size_t width = op->param->cols;
     float *to = op->out.data;
     for (size_t i = 0; i < positions(op); i++, to += width)
         if (is_word(op, tokens[i]))
-            memcpy(to, op->param->weights + tokens[i] * width, width * sizeof *to);
+            inplace_copy(kernel, op->param->weights + tokens[i] * width, to, width);
         else
             memset(to, 0, width * sizeof *to);
 }
@@ -91,14 +93,35 @@ static void backward(struct op *op)
     (void)op; /* nothing lies before it */
 }
 
+/* AHEAD positions are time enough for a row to come. */
+static void learn(struct op *op, float alpha)
+{
+    enum { AHEAD = 4 };
+    const struct inplace_kernel *kernel = inplace_kernel_at(0);
+    const uint32_t *tokens = op->in[0]->own;
+    const size_t width = op->param->cols, count = positions(op);
+    const float *diff = op->diff.data;
+    for (size_t i = 0; i < count; i++, diff += width) {
+        const size_t soon = i + AHEAD;
+        if (soon < count && is_word(op, tokens[soon]))
+            inplace_ahead(kernel, op->param->weights + tokens[soon] * width, width);
+        if (is_word(op, tokens[i]))
+            inplace_add(kernel, alpha, diff, op->param->weights + tokens[i] * width, width);
+    }
+}
+
 static void free_own(struct op *op)
 {
     mem_free(op->mem, op->own);
     op_free_plain(op);
 }
 
-static const struct op_kind kind = {
-    .name = "embed", .forward = forward, .weigh = weigh, .backward = backward, .free = free_own};
+static const struct op_kind kind = {.name = "embed",
+                                    .forward = forward,
+                                    .weigh = weigh,
+                                    .backward = backward,
+                                    .learn = learn,
+                                    .free = free_own};
 
 static bool make(struct op *op, uint32_t words, uint32_t width)
 {

@@ -316,6 +316,11 @@ struct param *net_param(struct net *net, size_t i)
     return net->layers[i]->param;
 }
 
+void net_use_weights(struct net *net, size_t param, float *weights, float *bias)
+{
+    op_use_weights(net->layers[param], weights, bias);
+}
+
 size_t net_buffers(const struct net *net)
 {
     return 2 * net->norm_count;
@@ -389,6 +394,21 @@ bool net_backward(struct net *net, const struct net_calls *calls)
         if (op->kind->backward != NULL)
             op->kind->backward(op);
         net->times[i].backward_s += now(net) - since;
+    }
+    return true;
+}
+
+bool net_learn(struct net *net, float alpha, const struct net_calls *calls)
+{
+    size_t param = net->layer_count;
+    for (size_t i = net->count; i-- > 0;) {
+        struct op *op = net->ops[i];
+        double since = now(net);
+        op_learn(op, alpha);
+        net->times[i].backward_s += now(net) - since;
+        if (op->param != NULL && calls != NULL && calls->ready != NULL &&
+            !calls->ready(calls->ctx, --param))
+            return false;
     }
     return true;
 }

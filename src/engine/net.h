@@ -36,6 +36,12 @@ const struct net_model *net_model_at(size_t i);
 size_t net_params(const struct net *net);
 struct param *net_param(struct net *net, size_t i);
 
+/* Layer `param` lies elsewhere from now on: in memory that several processes share, say. weights
+ * are rows x cols floats, row behind row, at any address; bias rows floats, not looked at where the
+ * layer has none. They are the caller's, and must outlive the net's use of them. The net's own
+ * memory for them is given back, and its values with it: copy them first. Any layer of any net. */
+void net_use_weights(struct net *net, size_t param, float *weights, float *bias);
+
 /* Buffers that belong to a model and are no parameters: running statistics. */
 struct net_buffer {
     char name[OP_NAME + 20]; /* "bn1.running_mean" */
@@ -66,6 +72,13 @@ struct net_calls {
 bool net_forward(struct net *net, bool training, uint64_t first_sample,
                  const struct net_calls *calls);
 bool net_backward(struct net *net, const struct net_calls *calls);
+
+/* Instead of net_backward(): learns in place. Each layer is stepped right behind its part of the
+ * backward pass, parameters += alpha * gradient of the sum of the losses; plain SGD is an alpha of
+ * -lr / samples. With parameters that others step at the same time it is Hogwild: nobody waits,
+ * each layer's gradient is of the values that it finds. ready: the layer has been stepped, and is
+ * not read again. What weigh() would leave in struct param is not there. */
+bool net_learn(struct net *net, float alpha, const struct net_calls *calls);
 
 /* Of the first `samples` of the batch of the last forward. */
 void net_loss(const struct net *net, uint32_t samples, double *loss, uint32_t *right);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "math/inplace.h"
 #include "os/pages.h"
 
 enum { ALIGNMENT = 64 };
@@ -78,8 +79,8 @@ static void free_param(const struct mem *mem, struct param *param)
 {
     if (param == NULL)
         return;
-    op_floats_free(mem, param->weights);
-    op_floats_free(mem, param->bias);
+    op_floats_free(mem, param->own_weights);
+    op_floats_free(mem, param->own_bias);
     op_floats_free(mem, param->dense);
     op_floats_free(mem, param->dense_bias);
     mem_free(mem, param);
@@ -102,11 +103,56 @@ bool op_make_param(struct op *op, const struct param *like, bool bias, bool dens
         return false;
     size_t weights = (size_t)like->rows * like->cols;
     *param = *like;
-    param->weights = op_floats(op->mem, weights);
-    param->bias = bias ? op_floats(op->mem, like->rows) : NULL;
+    param->weights = param->own_weights = op_floats(op->mem, weights);
+    param->bias = param->own_bias = bias ? op_floats(op->mem, like->rows) : NULL;
     param->dense = dense ? op_floats(op->mem, weights) : NULL;
     param->dense_bias = dense && bias ? op_floats(op->mem, like->rows) : NULL;
     op->param = param;
     return param->weights != NULL && (!bias || param->bias != NULL) &&
            (!dense || (param->dense != NULL && (!bias || param->dense_bias != NULL)));
+}
+
+void op_use_weights(struct op *op, float *weights, float *bias)
+{
+    struct param *param = op->param;
+    op_floats_free(op->mem, param->own_weights);
+    op_floats_free(op->mem, param->own_bias);
+    param->own_weights = param->own_bias = NULL;
+    param->weights = weights;
+    param->bias = param->bias != NULL ? bias : NULL;
+}
+
+/* What weigh() left, in whichever of the three forms it has. */
+static void step(const struct param *param, float alpha)
+{
+    const struct inplace_kernel *kernel = inplace_kernel_at(0);
+    const size_t cols = param->cols;
+    for (uint32_t i = 0; param->row_numbers != NULL && i < param->row_count; i++)
+        inplace_add(kernel, alpha, param->row_values + i * cols,
+                    param->weights + param->row_numbers[i] * cols, cols);
+    for (uint32_t k = 0; k < param->factor_rows; k++) {
+        const float *u = param->u + (size_t)k * param->rows, *v = param->v + k * cols;
+        for (uint32_t m = 0; m < param->rows; m++)
+            inplace_add(kernel, alpha * u[m], v, param->weights + m * cols, cols);
+        if (param->bias != NULL)
+            inplace_add(kernel, alpha, u, param->bias, param->rows);
+    }
+    if (param->dense != NULL)
+        inplace_add(kernel, alpha, param->dense, param->weights, param->rows * cols);
+    if (param->dense_bias != NULL)
+        inplace_add(kernel, alpha, param->dense_bias, param->bias, param->rows);
+}
+
+void op_learn(struct op *op, float alpha)
+{
+    if (op->param != NULL && op->kind->learn != NULL) {
+        op->kind->learn(op, alpha);
+        return;
+    }
+    if (op->param != NULL)
+        op->kind->weigh(op);
+    if (op->kind->backward != NULL)
+        op->kind->backward(op);
+    if (op->param != NULL)
+        step(op->param, alpha);
 }

@@ -4,7 +4,9 @@
  * parameters. It owns the memory of its output (out) and of the loss's gradient with respect to
  * that (diff). A net (net.h) calls them in order: forward() of each, then from the last to the
  * first weigh(), which leaves the gradient of the parameters in struct param, and backward(),
- * which adds to the diff of each input. So the gradient of a layer is there before its input's.
+ * which adds to the diff of each input. So the gradient of a layer is there before its input's. Or
+ * it calls learn(), which does both and steps the parameters by the gradient, and may do without
+ * ever writing that down.
  *
  * Values are a batch of samples with three dimensions each: channels, height and width. Plain
  * values lie sample after sample, channels outermost. Between convolutions they may lie as oneDNN
@@ -52,8 +54,9 @@ struct param {
     char name[OP_NAME];
     tri_kind kind;
     uint32_t rows, cols;
-    float *weights; /* rows x cols */
-    float *bias;    /* rows; NULL: none */
+    float *weights;                /* rows x cols */
+    float *bias;                   /* rows; NULL: none */
+    float *own_weights, *own_bias; /* the operator's memory for them; NULL after op_use_weights() */
     uint32_t fan_in,
         fan_out; /* for initial values; 0: weights begin with 1 (a scale), bias with 0 */
     /* What weigh() left: sums over the samples of the batch, in one of the three forms of
@@ -73,7 +76,11 @@ struct op_kind {
     void (*forward)(struct op *op, bool training);
     void (*weigh)(struct op *op);    /* NULL: no parameters */
     void (*backward)(struct op *op); /* NULL: an input */
-    void (*free)(struct op *op);     /* of the operator's own, not of struct op */
+    /* Instead of the two: backward() with the parameters as they are and, right behind it, alpha *
+     * gradient added to them. struct param holds no gradient afterwards. Others may read and step
+     * them meanwhile. NULL: op_learn() goes the long way. */
+    void (*learn)(struct op *op, float alpha);
+    void (*free)(struct op *op); /* of the operator's own, not of struct op */
 };
 
 struct op {
@@ -115,6 +122,14 @@ void op_floats_free(const struct mem *mem, float *floats);
 /* Makes op->param like the one given (name, kind, rows, cols, fans), with zeroed memory of its own
  * for weights, bias if wanted and, if dense, their gradient. False: refused. */
 bool op_make_param(struct op *op, const struct param *like, bool bias, bool dense);
+
+/* From now on the parameters are these, rows x cols floats (rows lie one behind the other, at any
+ * address) and rows floats; bias is not looked at where there is none. They are the caller's, and
+ * must live as long as the operator is used. Its own memory is given back, with what was in it. */
+void op_use_weights(struct op *op, float *weights, float *bias);
+
+/* learn(), or weigh(), backward() and a step; of an operator with parameters, or with none. */
+void op_learn(struct op *op, float alpha);
 
 /* All constructors: *out is the caller's, to be freed with op_free(); inputs must outlive it.
  * TRI_EARG for shapes that do not fit together, with a text that names the operator. */
@@ -180,7 +195,8 @@ tri_status op_dropout_new(const struct op_frame *frame, struct op *in, float dro
 void op_dropout_at(struct op *op, uint64_t first_sample); /* of the next forward() */
 
 /* embed.c: tokens (op_tokens_new) to `width` floats each: shape {length, 1, width}, position after
- * position. Gives rows; token 0 is padding, is all zero and gets no gradient. */
+ * position. Gives rows; token 0 is padding, is all zero and gets no gradient. A row that comes
+ * more than once in a batch is given, and by learn() stepped, once for each time. */
 tri_status op_tokens_new(const struct op_frame *frame, uint32_t length, struct op **out,
                          tri_error *err);
 uint32_t *op_tokens(struct op *op); /* batch x length, the caller's to write */

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "engine/op.h"
+#include "math/inplace.h"
 
 struct conv {
     const struct dense_kernel *kernel;
+    const struct inplace_kernel *step;
     struct textconv_shape shape;
     uint32_t *at; /* batch x filters: the window that won */
     bool *blank;  /* by filter: its gradient is all zero since the last weigh() */
@@ -104,6 +106,87 @@ static void backward(struct op *op)
     in->diff_written = true;
 }
 
+/* ---- learning in place ---- */
+
+static float by_of(const struct op *op, size_t place)
+{
+    return is_on(op, place) ? op->diff.data[place] : 0;
+}
+
+/* The row that will be stepped after filter f, for one sample; NULL: none. */
+static const float *next_row(const struct op *op, size_t f)
+{
+    const struct textconv_shape *s = &((const struct conv *)op->own)->shape;
+    while (++f < s->filters)
+        if (by_of(op, f) != 0)
+            return op->param->weights + f * s->window * s->width;
+    return NULL;
+}
+
+/* One sample: both at once. */
+static float learn_once(struct op *op, size_t f, float alpha)
+{
+    const struct conv *conv = op->own;
+    struct op *in = op->in[0];
+    const float by = by_of(op, f);
+    if (by == 0)
+        return 0;
+    const struct textconv_part part = textconv_part(&conv->shape, conv->at[f]);
+    const struct inplace_row row = {.by = by,
+                                    .alpha = alpha,
+                                    .x = in->out.data + part.x,
+                                    .w = op->param->weights +
+                                         f * conv->shape.window * conv->shape.width + part.w,
+                                    .dx = in->diff.data + part.x,
+                                    .count = part.floats,
+                                    .next = next_row(op, f)};
+    inplace_row(conv->step, &row);
+    return by;
+}
+
+/* More of them: first the gradient of each text, with the filter as it is, then its steps. Returns
+ * the gradient of the bias. */
+static float learn_filter(struct op *op, size_t f, float alpha)
+{
+    const struct conv *conv = op->own;
+    const struct textconv_shape *s = &conv->shape;
+    const size_t text = s->length * s->width, cols = s->window * s->width;
+    struct op *in = op->in[0];
+    float *w = op->param->weights + f * cols, sum = 0;
+    if (f + 1 < s->filters)
+        inplace_ahead(conv->step, w + cols, cols);
+    for (size_t k = 0; k < s->batch && in->wants_diff; k++) {
+        const float by = by_of(op, k * s->filters + f);
+        const struct textconv_part part = textconv_part(s, conv->at[k * s->filters + f]);
+        if (by != 0)
+            inplace_add(conv->step, by, w + part.w, in->diff.data + k * text + part.x, part.floats);
+    }
+    for (size_t k = 0; k < s->batch; k++) {
+        const float by = by_of(op, k * s->filters + f);
+        const struct textconv_part part = textconv_part(s, conv->at[k * s->filters + f]);
+        if (by != 0)
+            inplace_add(conv->step, alpha * by, in->out.data + k * text + part.x, w + part.w,
+                        part.floats);
+        sum += by;
+    }
+    return sum;
+}
+
+static void learn(struct op *op, float alpha)
+{
+    const struct conv *conv = op->own;
+    const struct textconv_shape *s = &conv->shape;
+    struct op *in = op->in[0];
+    float *sums = op->param->dense_bias;
+    if (in->wants_diff && !in->diff_written)
+        memset(in->diff.data, 0, s->batch * s->length * s->width * sizeof(float));
+    in->diff_written = in->wants_diff;
+    for (size_t f = 0; f < s->filters; f++)
+        sums[f] =
+            s->batch == 1 && in->wants_diff ? learn_once(op, f, alpha) : learn_filter(op, f, alpha);
+    inplace_add(conv->step, alpha, sums, op->param->bias, s->filters);
+}
+
 static void free_own(struct op *op)
 {
     struct conv *conv = op->own;
@@ -116,15 +199,20 @@ static void free_own(struct op *op)
     op_free_plain(op);
 }
 
-static const struct op_kind kind = {
-    .name = "textconv", .forward = forward, .weigh = weigh, .backward = backward, .free = free_own};
+static const struct op_kind kind = {.name = "textconv",
+                                    .forward = forward,
+                                    .weigh = weigh,
+                                    .backward = backward,
+                                    .learn = learn,
+                                    .free = free_own};
 
 static bool make_own(struct op *op, const struct textconv_shape *shape)
 {
     struct conv *conv = op->own = mem_array(op->mem, 1, sizeof *conv);
     if (conv == NULL)
         return false;
-    *conv = (struct conv){.kernel = dense_kernel_at(0), .shape = *shape};
+    *conv =
+        (struct conv){.kernel = dense_kernel_at(0), .step = inplace_kernel_at(0), .shape = *shape};
     conv->at = mem_array(op->mem, shape->batch * shape->filters, sizeof *conv->at);
     conv->blank = mem_array(op->mem, shape->filters, sizeof *conv->blank);
     conv->scratch = op_floats(op->mem, textconv_scratch_floats(shape));

@@ -15,7 +15,15 @@
 
 /* Measured best on Zen 3. DEPTH x DENSE_PANEL floats are 24 KiB of a first cache of 32;
  * BLOCK_ROWS x DEPTH floats of weights, which meet all samples, are 72 KiB of the second. */
-enum { PANEL = DENSE_PANEL, DEPTH = 192, BLOCK_ROWS = 96, AHEAD_ROWS = 24, TURN = 4 };
+enum {
+    PANEL = DENSE_PANEL,
+    DEPTH = 192,
+    BLOCK_ROWS = 96,
+    AHEAD_ROWS = 24,
+    TURN = 4,
+    PART_COLS = 96,
+    NEAR_ROWS = 12
+};
 
 extern const struct dense_kernel dense_avx512, dense_avx2, dense_plain;
 static const struct dense_kernel *const kernels[] = {
@@ -66,7 +74,7 @@ size_t dense_scratch_floats(const struct dense_shape *shape)
     const size_t batch = shape->batch, samples = panels(batch) * PANEL;
     size_t forward = samples * (shape->cols + BLOCK_ROWS);
     size_t backward =
-        (size_t)PANEL * DEPTH + panels(shape->cols) * PANEL * batch + (batch + PANEL) * DEPTH;
+        (size_t)2 * PART_COLS * DEPTH + (shape->cols + PANEL) * batch + (batch + PANEL) * DEPTH;
     size_t gradient = batch * shape->rows + (size_t)PANEL * (batch + shape->rows);
     return most(forward, most(backward, gradient));
 }
@@ -102,12 +110,14 @@ static void pack(const float *from, size_t rows, size_t cols, size_t stride, flo
 /* rows x cols floats at `first`, of a matrix with rows of `stride` floats. */
 static struct dense_ahead ahead_of(const float *first, size_t rows, size_t cols, size_t stride)
 {
-    const size_t line_bytes = DENSE_LINE * sizeof(float);
-    uintptr_t at = (uintptr_t)first, from = at / line_bytes * line_bytes;
-    size_t bytes = (size_t)(at - from) + cols * sizeof(float);
+    const size_t line_bytes = DENSE_LINE * sizeof(float), stride_bytes = stride * sizeof(float);
+    const uintptr_t from = (uintptr_t)first / line_bytes * line_bytes;
+    const uintptr_t end = (uintptr_t)first + cols * sizeof(float);
+    const size_t lines = (end - from + line_bytes - 1) / line_bytes;
     return (struct dense_ahead){.at = from,
-                                .stride_bytes = stride * sizeof(float),
-                                .lines = (bytes + line_bytes - 1) / line_bytes,
+                                .end = end,
+                                .skip_bytes = stride_bytes - lines * line_bytes,
+                                .stride_bytes = stride_bytes,
                                 .rows = cols == 0 ? 0 : rows};
 }
 
@@ -123,12 +133,14 @@ static void look_ahead(const float *w, size_t stride, const struct part *now,
 {
     const size_t skip = least(AHEAD_ROWS, now->rows);
     ahead[0] = ahead[1] = (struct dense_ahead){0};
-    if (skip < now->rows)
+    if (next->rows > 0 && next->cols > 0)
+        ahead[0] = ahead[1] = ahead_of(w + next->row * stride + next->col,
+                                       least(AHEAD_ROWS, next->rows), next->cols, stride);
+    if (skip < now->rows) {
         ahead[0] = ahead_of(w + (now->row + skip) * stride + now->col, now->rows - skip, now->cols,
                             stride);
-    if (next->rows > 0 && next->cols > 0)
-        ahead[1] = ahead_of(w + next->row * stride + next->col, least(AHEAD_ROWS, next->rows),
-                            next->cols, stride);
+        ahead[0].then = &ahead[1];
+    }
 }
 
 /* ---- forward ---- */
@@ -194,8 +206,8 @@ static void forward_block(const struct dense_kernel *kernel, const struct dense_
                                         .rows = block->rows,
                                         .depth = now.cols,
                                         .width = width,
-                                        .ahead = g == 0 ? ahead : NULL,
-                                        .lines = DEPTH / DENSE_LINE + 1};
+                                        .ahead = ahead,
+                                        .lines = g == 0 ? DEPTH / DENSE_LINE + 1 : 0};
             kernel->run(&strip);
         }
     }
@@ -226,9 +238,11 @@ void dense_forward(const struct dense_kernel *kernel, const struct dense_outputs
 struct back {
     const struct dense_kernel *kernel;
     const struct dense_inputs *p;
-    float *panel; /* packed weights */
-    float *sums;  /* a panel of dx after the other, each batch x PANEL */
-    float *dy;    /* DEPTH of each sample, in the order of tiles */
+    float *panels[2]; /* packed weights: the part at hand, and the next */
+    float *sums;      /* a panel of dx after the other, each batch x its width */
+    float *dy;        /* DEPTH of each sample, in the order of tiles */
+    bool packs;
+    size_t width; /* of a panel */
     size_t tile;  /* rows of one */
 };
 
@@ -247,55 +261,96 @@ static void pack_dy(const struct back *back, size_t row, size_t depth)
 static struct part backward_next(const struct dense_shape *shape, const struct part *now)
 {
     struct part next = *now;
-    next.col += PANEL;
+    next.col += PART_COLS;
     if (next.col >= shape->cols) {
         next.col = 0;
         next.row += now->rows;
         next.rows = least(DEPTH, shape->rows - next.row);
     }
-    next.cols = least(PANEL, shape->cols - next.col);
+    next.cols = least(PART_COLS, shape->cols - next.col);
     return next;
 }
 
-/* What one part of the weights adds to dx. Meanwhile the next one is fetched. A part that
- * meets more than one tile is packed by the first. */
-static void backward_part(const struct back *back, const struct part *now)
+/* Weights that meet one tile of samples only are read where they are, by run(). */
+static bool packs(const struct dense_kernel *kernel, size_t batch)
 {
-    const struct dense_inputs *p = back->p;
-    const size_t batch = p->shape.batch, cols = p->shape.cols;
-    const struct part next = backward_next(&p->shape, now);
-    const float *w = p->w + now->row * cols + now->col;
-    struct dense_ahead ahead[2] = {{0}, {0}};
-    if (next.rows > 0)
-        ahead[0] = ahead_of(p->w + next.row * cols + next.col, next.rows, next.cols, cols);
-    const bool whole = now->cols == PANEL;
-    if (!whole)
-        pack(w, now->rows, now->cols, cols, back->panel);
-    struct dense_strip strip = {.a = back->dy,
-                                .b = whole ? w : back->panel,
-                                .c = back->sums + now->col * batch,
+    return batch > kernel->sums / PANEL;
+}
+
+static struct dense_pack pack_of(const struct back *back, const struct part *part, float *to)
+{
+    const size_t cols = back->p->shape.cols, panels = part->cols / back->width;
+    return (struct dense_pack){.from = back->p->w + part->row * cols + part->col,
+                               .to = to,
+                               .stride = cols,
+                               .near_bytes = NEAR_ROWS * cols * sizeof(float),
+                               .depth = part->rows,
+                               .panels = panels,
+                               .rows = panels > 0 && back->packs ? part->rows : 0};
+}
+
+/* Packs what is left, then the panel at the edge, filled up with zeros. */
+static void pack_rest(const struct back *back, const struct part *part, struct dense_pack *pack,
+                      float *to)
+{
+    const size_t width = back->width;
+    for (; pack->rows > 0; dense_pack_next(pack, width))
+        memcpy(pack->to, pack->from, width * sizeof *to);
+    const size_t whole = pack->panels * width, left = part->cols - whole;
+    const float *from = back->p->w + part->row * pack->stride + part->col + whole;
+    to += whole * part->rows;
+    for (size_t i = 0; left > 0 && i < part->rows; i++, from += pack->stride, to += width) {
+        memcpy(to, from, left * sizeof *to);
+        memset(to + left, 0, (width - left) * sizeof *to);
+    }
+}
+
+/* What one panel of a part of the weights adds to dx: as it is, or packed. */
+static struct dense_strip backward_strip(const struct back *back, const struct part *now,
+                                         size_t col, const float *panels)
+{
+    const size_t batch = back->p->shape.batch, cols = back->p->shape.cols, width = back->width;
+    const bool packed = back->packs || now->cols - col < width;
+    const float *w = back->p->w + now->row * cols + now->col;
+    return (struct dense_strip){.a = back->dy,
+                                .b = packed ? panels + col * now->rows : w + col,
+                                .c = back->sums + (now->col + col) * batch,
                                 .a_row = 1,
                                 .a_step = back->tile,
                                 .a_tile = back->tile * now->rows,
-                                .b_stride = whole ? cols : PANEL,
-                                .c_stride = PANEL,
+                                .b_stride = packed ? width : cols,
+                                .c_stride = width,
                                 .rows = batch,
                                 .depth = now->rows,
-                                .width = PANEL,
-                                .starts = now->row == 0,
-                                .packed = whole && batch > back->tile ? back->panel : NULL,
-                                .ahead = ahead,
-                                .lines = SIZE_MAX / PANEL};
-    back->kernel->run(&strip);
+                                .width = width,
+                                .starts = now->row == 0};
+}
+
+static void backward_part(const struct back *back, const struct part *now, const float *panels,
+                          struct dense_pack *next)
+{
+    const size_t cols = back->p->shape.cols;
+    for (size_t col = 0; col < now->cols; col += back->width) {
+        struct dense_strip strip = backward_strip(back, now, col, panels);
+        const size_t at = now->col + col + back->width;
+        struct dense_ahead ahead = {0};
+        strip.pack = next;
+        strip.ahead = &ahead;
+        strip.lines = SIZE_MAX / PANEL;
+        if (!back->packs && at < cols)
+            ahead = ahead_of(back->p->w + now->row * cols + at, now->rows,
+                             least(back->width, cols - at), cols);
+        (back->packs ? back->kernel->run_back : back->kernel->run)(&strip);
+    }
 }
 
 static void backward_end(const struct back *back)
 {
-    const size_t batch = back->p->shape.batch, cols = back->p->shape.cols;
-    for (size_t col = 0; col < cols; col += PANEL)
+    const size_t batch = back->p->shape.batch, cols = back->p->shape.cols, width = back->width;
+    for (size_t col = 0; col < cols; col += width)
         for (size_t k = 0; k < batch; k++)
-            memcpy(back->p->dx + k * cols + col, back->sums + (col / PANEL * batch + k) * PANEL,
-                   least(PANEL, cols - col) * sizeof(float));
+            memcpy(back->p->dx + k * cols + col, back->sums + col * batch + k * width,
+                   least(width, cols - col) * sizeof(float));
 }
 
 void dense_backward(const struct dense_kernel *kernel, const struct dense_inputs *p, float *scratch)
@@ -303,16 +358,22 @@ void dense_backward(const struct dense_kernel *kernel, const struct dense_inputs
     const size_t rows = p->shape.rows, cols = p->shape.cols;
     struct back back = {.kernel = kernel,
                         .p = p,
-                        .panel = scratch,
-                        .sums = scratch + (size_t)PANEL * DEPTH,
-                        .tile = kernel->sums / PANEL};
-    back.dy = back.sums + panels(cols) * PANEL * p->shape.batch;
-    struct part part = {0, least(DEPTH, rows), 0, least(PANEL, cols)};
-    while (part.rows > 0) {
+                        .panels = {scratch, scratch + (size_t)PART_COLS * DEPTH},
+                        .sums = scratch + (size_t)2 * PART_COLS * DEPTH,
+                        .packs = packs(kernel, p->shape.batch)};
+    back.width = back.packs ? kernel->back : (size_t)PANEL;
+    back.tile = kernel->sums / back.width;
+    back.dy = back.sums + (cols + PANEL) * p->shape.batch;
+    struct part part = {0, least(DEPTH, rows), 0, least(PART_COLS, cols)};
+    struct dense_pack pack = pack_of(&back, &part, back.panels[0]);
+    for (size_t i = 0; part.rows > 0; i ^= 1) {
+        const struct part next = backward_next(&p->shape, &part);
+        pack_rest(&back, &part, &pack, back.panels[i]);
+        pack = pack_of(&back, &next, back.panels[i ^ 1]);
         if (part.col == 0)
             pack_dy(&back, part.row, part.rows);
-        backward_part(&back, &part);
-        part = backward_next(&p->shape, &part);
+        backward_part(&back, &part, back.panels[i], &pack);
+        part = next;
     }
     backward_end(&back);
 }

@@ -13,6 +13,7 @@ typedef __m256 vec;
 #define WIDE_ROWS  ((size_t)3)
 #define STEP_VECS  ((size_t)1)
 #define STEPS      4
+#define BACK_VECS  ((size_t)3)
 
 TARGET static inline vec vec_load(const float *from)
 {
@@ -46,8 +47,10 @@ const struct dense_kernel dense_avx2 = {
     .name = "avx2",
     .step = STEP_VECS * VEC_FLOATS,
     .sums = SUMS * VEC_FLOATS,
+    .back = BACK_VECS * VEC_FLOATS,
     .here = here,
     .run = run,
+    .run_back = back,
     .row = row,
     .thin = dense_thin_avx2,
 };

@@ -13,6 +13,7 @@ typedef __m512 vec;
 #define WIDE_ROWS  ((size_t)8)
 #define STEP_VECS  ((size_t)1)
 #define STEPS      2
+#define BACK_VECS  ((size_t)2)
 
 TARGET static inline vec vec_load(const float *from)
 {
@@ -47,8 +48,10 @@ const struct dense_kernel dense_avx512 = {
     .name = "avx512",
     .step = STEP_VECS * VEC_FLOATS,
     .sums = SUMS * VEC_FLOATS,
+    .back = BACK_VECS * VEC_FLOATS,
     .here = here,
     .run = run,
+    .run_back = back,
     .row = row,
     .thin = dense_thin_avx2,
 };

@@ -11,7 +11,9 @@ const struct dense_kernel dense_plain = {
     .name = "plain",
     .step = STEP_VECS * VEC_FLOATS,
     .sums = SUMS * VEC_FLOATS,
+    .back = BACK_VECS * VEC_FLOATS,
     .here = here,
     .run = run,
+    .run_back = back,
     .row = row,
 };

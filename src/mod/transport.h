@@ -55,15 +55,16 @@ struct transport_in {
 
 struct transport_host {
     void *ctx;
-    /* A peer has connected, or this process to it: its greeting and, for logs, its address.
+    /* A peer has connected, or this process to it, and has proved that it knows the token: its
+     * greeting and, for logs, its address.
      * The number of the peer, or TRANSPORT_STRANGER: the connection is closed. */
     uint32_t (*greeted)(void *ctx, const uint8_t greeting[TRANSPORT_GREETING_BYTES],
                         const char *address);
     /* All sockets to the peer are there: messages may be sent. */
     void (*up)(void *ctx, uint32_t peer);
     /* There are no more connections to this peer, and none is tried: it closed, the network or
-     * transport_drop() did, or nobody answered within the connect time. Not called for strangers.
-     */
+     * transport_drop() did, or nobody answered within the connect time, or the two do not belong
+     * together: then `why` begins with TRANSPORT_REFUSED. Not called for strangers. */
     void (*down)(void *ctx, uint32_t peer, const char *why);
     /* The socket has room: the most urgent message for the peer. False: there is none. Only socket
      * 0 of a peer carries messages whose order matters. */
@@ -83,6 +84,7 @@ struct transport_host {
     void (*nonsense)(void *ctx, uint32_t peer, const char *address, const char *what);
 };
 #define TRANSPORT_STRANGER UINT32_MAX
+#define TRANSPORT_REFUSED  "refused: "
 
 struct transport_options {
     const struct mem *mem;
@@ -95,6 +97,12 @@ struct transport_options {
     const char *congestion; /* of TCP: "cubic", "reno"; NULL: by whether the peer is on this host */
     uint32_t silence_ms;    /* unanswered bytes or probes for so long break a connection */
     uint32_t connect_ms;    /* how long connecting is tried again, before down() */
+    const char *token;      /* secret of the job; NULL: none, and addresses of this machine only */
+    const char *job;        /* its name; NULL: "" */
+    /* Does who somebody says it is fit, before it is believed? Pure; any bytes may come. The text
+     * is for both ends to read. NULL: all fit. */
+    tri_status (*fits)(const uint8_t own[TRANSPORT_GREETING_BYTES],
+                       const uint8_t other[TRANSPORT_GREETING_BYTES], tri_error *err);
     /* For transports around others; may be left out. */
     const char *name;      /* as in transport_find(); NULL: around tcp */
     const struct log *log; /* borrowed */
@@ -108,8 +116,9 @@ struct transport_ops {
     const char *name;
     const char *summary;
     bool wraps; /* another one, that does the work */
-    /* Listens. TRI_EINPUT for an address that is none, TRI_EIO for one that cannot be had (a port
-     * in use says which, and by next: what to do). */
+    /* Listens. TRI_EINPUT for an address that is none or that needs a token, TRI_EIO for one that
+     * cannot be had (a port in use says which, and by next: what to do). Token, job and the texts
+     * of addresses are not needed after it. */
     tri_status (*open)(const struct transport_options *options, struct transport **out,
                        tri_error *err);
     /* Closes everything without a word; out of poll() only. Messages that were not sent come back
@@ -117,7 +126,8 @@ struct transport_ops {
     void (*close)(struct transport *transport);
     /* Where it listens, "host:port"; lives as long as it. */
     const char *(*address)(const struct transport *transport);
-    /* Begins to connect to a peer; up() or down() follow. The address is copied. */
+    /* Begins to connect to a peer; up() or down() follow. The address is copied. TRI_EINPUT for one
+     * that is none or that needs a token. */
     tri_status (*connect)(struct transport *transport, uint32_t peer, const char *address,
                           tri_error *err);
     /* There is something for next() to give. May be called from any thread; wakes poll(). */

@@ -1,5 +1,5 @@
 /* Connections until both ends have said who they are. */
-#include "os/meet.h"
+#include "os/meet_inside.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -8,59 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable.h"
-
-/* The first 16 bytes, all little-endian. Asking and answering differ so that an echo, or a
- * connection to oneself, is no answer. */
-enum {
-    AT_MAGIC = 0,
-    AT_VERSION = 4,
-    AT_ROLE = 6,
-    AT_INDEX = 8,
-    AT_SOCKETS = 12,
-    AT_GREETING = 16,
-    VERSION = 1,
-    ASKS = 1,
-    ANSWERS = 2,
-};
-static const uint8_t magic[4] = {'T', 'R', 'I', 'P'};
-
-enum { RETRY_FIRST_MS = 10, RETRY_MOST_MS = 500, ACCEPT_AT_ONCE = 64, WHY = 160 };
-
-enum stage {
-    PAUSED,     /* until at_ms, then it is tried again */
-    CONNECTING, /* until writable */
-    LISTENING,  /* to the words of the other end */
-};
-
-/* A connection that is being made, by a call or by a knock at the door. */
-struct visit {
-    struct poller_source source; /* fd -1 while paused */
-    struct meet *meet;
-    struct visit *prev, *next; /* by age, the oldest first */
-    enum stage stage;
-    int64_t at_ms; /* paused: when to go on; else: when patience ends */
-    char address[NET_TEXT];
-    uint8_t words[MEET_BYTES];
-    size_t heard;
-    /* Of calls; peer is MEET_NOBODY for knocks. */
-    uint32_t peer, index;
-    int64_t deadline_ms;
-    int pause_ms;
-    struct net_address addresses[NET_ADDRESSES];
-    size_t address_count, address_at;
-    char why[WHY]; /* the last try failed */
-};
-
-struct meet {
-    struct meet_options options;
-    struct poller_source door;
-    struct visit *first, *last;
-    size_t strangers;
-    int spare; /* a descriptor to give up when there are no others: then one can be refused */
-    bool knocked;
-    char address[NET_TEXT];
-};
+enum { RETRY_FIRST_MS = 10, RETRY_MOST_MS = 500, ACCEPT_AT_ONCE = 64 };
 
 /* ---- the list ---- */
 
@@ -92,7 +40,7 @@ static void leave(struct visit *visit)
     visit->source.fd = -1;
 }
 
-static void visit_free(struct visit *visit)
+void visit_free(struct visit *visit)
 {
     struct meet *meet = visit->meet;
     leave(visit);
@@ -109,145 +57,53 @@ static void visit_free(struct visit *visit)
     mem_free(meet->options.mem, visit);
 }
 
-/* The connection came to nothing: a knock is forgotten, a call is tried again. */
-static void fail_visit(struct visit *visit, const char *why)
+/* A call is tried again later. */
+static void pause_visit(struct visit *visit)
 {
-    if (visit->peer == MEET_NOBODY) {
-        visit_free(visit);
-        return;
-    }
     leave(visit);
-    (void)snprintf(visit->why, sizeof visit->why, "%s: %s", visit->address, why);
-    visit->stage = PAUSED;
+    visit->stage = VISIT_PAUSED;
     visit->at_ms = poller_now_ms() + visit->pause_ms;
     visit->pause_ms = visit->pause_ms * 2 < RETRY_MOST_MS ? visit->pause_ms * 2 : RETRY_MOST_MS;
     visit->address_at = (visit->address_at + 1) % visit->address_count;
 }
 
-static void nonsense(struct visit *visit, const char *what)
+void visit_fail(struct visit *visit, const char *why)
+{
+    if (visit->peer == MEET_NOBODY) {
+        visit_free(visit);
+        return;
+    }
+    (void)snprintf(visit->why, sizeof visit->why, "%s: %.130s", visit->address, why);
+    pause_visit(visit);
+}
+
+static void miss(struct visit *visit)
+{
+    const struct meet_host *host = visit->meet->options.host;
+    char why[MEET_WHY];
+    uint32_t peer = visit->peer;
+    memcpy(why, visit->why, sizeof why);
+    visit_free(visit);
+    host->missed(host->ctx, peer, why[0] != '\0' ? why : "no answer in time");
+}
+
+void visit_give_up(struct visit *visit, const char *why)
+{
+    int64_t now = poller_now_ms();
+    (void)snprintf(visit->why, sizeof visit->why, MEET_REFUSED "%s", why);
+    if (visit->refused_ms == 0)
+        visit->refused_ms = now;
+    if (now - visit->refused_ms >= MEET_REFUSED_MS)
+        miss(visit);
+    else
+        pause_visit(visit);
+}
+
+void visit_nonsense(struct visit *visit, const char *what)
 {
     const struct meet_host *host = visit->meet->options.host;
     host->nonsense(host->ctx, visit->peer, visit->address, what);
-    fail_visit(visit, what);
-}
-
-/* ---- the words ---- */
-
-static void put_u32(uint8_t *out, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        out[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint32_t get_u32(const uint8_t *in)
-{
-    return in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
-}
-
-/* A new connection has room for so few bytes, or it is broken. */
-static bool say(struct visit *visit, uint8_t role, uint32_t index)
-{
-    const struct meet_options *options = &visit->meet->options;
-    uint8_t words[MEET_BYTES] = {0};
-    memcpy(words + AT_MAGIC, magic, sizeof magic);
-    words[AT_VERSION] = VERSION;
-    words[AT_ROLE] = role;
-    put_u32(words + AT_INDEX, index);
-    put_u32(words + AT_SOCKETS, options->sockets);
-    memcpy(words + AT_GREETING, options->greeting, MEET_GREETING_BYTES);
-    struct iovec run = {.iov_base = words, .iov_len = sizeof words};
-    return net_send(visit->source.fd, &run, 1) == (ssize_t)sizeof words;
-}
-
-/* What is wrong with the words so far; false when nothing is. */
-static bool wrong_words(const struct visit *visit, char out[WHY])
-{
-    const uint8_t *words = visit->words;
-    size_t heard = visit->heard;
-    uint8_t role = visit->peer == MEET_NOBODY ? ASKS : ANSWERS;
-    if (memcmp(words, magic, heard < sizeof magic ? heard : sizeof magic) != 0) {
-        char begin[13] = "";
-        memcpy(begin, words, heard < 12 ? heard : 12);
-        printable(begin);
-        (void)snprintf(out, WHY, "not a trident node: it begins with '%s'", begin);
-        return true;
-    }
-    if (heard < AT_GREETING)
-        return false;
-    unsigned version = words[AT_VERSION] | (unsigned)words[AT_VERSION + 1] << 8;
-    uint32_t index = get_u32(words + AT_INDEX), sockets = get_u32(words + AT_SOCKETS);
-    uint32_t own = visit->meet->options.sockets;
-    if (version != VERSION)
-        (void)snprintf(out, WHY, "it speaks version %u, this is version %u", version, VERSION);
-    else if (words[AT_ROLE] != role || words[AT_ROLE + 1] != 0)
-        (void)snprintf(out, WHY, "not a trident node: it repeats what it hears");
-    else if (sockets != own)
-        (void)snprintf(out, WHY, "it uses %u sockets for each peer, this process %u",
-                       (unsigned)sockets, (unsigned)own);
-    else if (index >= sockets || (role == ANSWERS && index != visit->index))
-        (void)snprintf(out, WHY, "it speaks of socket %u", (unsigned)index);
-    else
-        return false;
-    return true;
-}
-
-/* All words are in and good. */
-static void judge(struct visit *visit)
-{
-    struct meet *meet = visit->meet;
-    const struct meet_host *host = meet->options.host;
-    struct meet_guest guest = {.dialled = visit->peer,
-                               .index = get_u32(visit->words + AT_INDEX),
-                               .greeting = visit->words + AT_GREETING,
-                               .address = visit->address};
-    uint32_t peer = host->judge(host->ctx, &guest);
-    if (peer == MEET_NOBODY) {
-        fail_visit(visit, "another process than was expected answers there");
-        return;
-    }
-    if (visit->peer == MEET_NOBODY && !say(visit, ANSWERS, guest.index)) {
-        fail_visit(visit, "it closed the connection");
-        return;
-    }
-    char address[NET_TEXT];
-    memcpy(address, visit->address, sizeof address);
-    int fd = visit->source.fd;
-    poller_remove(meet->options.poller, &visit->source);
-    visit->source.fd = -1;
-    visit_free(visit);
-    host->met(host->ctx, peer, guest.index, fd, address);
-}
-
-static void hear_end(struct visit *visit)
-{
-    const char *why =
-        errno == 0 ? "it closed the connection before it said who it is" : strerror(errno);
-    if (visit->heard > 0)
-        nonsense(visit, why);
-    else
-        fail_visit(visit, why);
-}
-
-static void hear(struct visit *visit)
-{
-    char what[WHY];
-    while (visit->heard < MEET_BYTES) {
-        struct iovec run = {.iov_base = visit->words + visit->heard,
-                            .iov_len = MEET_BYTES - visit->heard};
-        ssize_t got = net_recv(visit->source.fd, &run, 1);
-        if (got == 0)
-            return;
-        if (got < 0) {
-            hear_end(visit);
-            return;
-        }
-        visit->heard += (size_t)got;
-        if (wrong_words(visit, what)) {
-            nonsense(visit, what);
-            return;
-        }
-    }
-    judge(visit);
+    visit_fail(visit, what);
 }
 
 /* ---- calling ---- */
@@ -255,20 +111,20 @@ static void hear(struct visit *visit)
 static void visit_ready(struct poller_source *source, unsigned what)
 {
     struct visit *visit = (struct visit *)source; /* its first member */
-    if (visit->stage == CONNECTING) {
+    if (visit->stage == VISIT_CONNECTING) {
         if ((what & (POLLER_WRITE | POLLER_END)) == 0)
             return;
         int why = net_connected(source->fd);
-        if (why == 0 && !say(visit, ASKS, visit->index))
+        if (why == 0 && !visit_ask(visit))
             why = ECONNRESET;
         if (why != 0) {
-            fail_visit(visit, strerror(why));
+            visit_fail(visit, strerror(why));
             return;
         }
-        visit->stage = LISTENING;
+        visit->stage = VISIT_LISTENING;
     }
     if ((what & (POLLER_READ | POLLER_END)) != 0)
-        hear(visit);
+        visit_hear(visit);
 }
 
 static void attempt(struct visit *visit, int64_t now)
@@ -276,25 +132,47 @@ static void attempt(struct visit *visit, int64_t now)
     const struct net_address *to = &visit->addresses[visit->address_at];
     net_text(to, visit->address);
     visit->heard = 0;
-    visit->stage = CONNECTING;
-    visit->at_ms = now + MEET_PATIENCE_MS;
+    visit->stage = VISIT_CONNECTING;
+    visit->at_ms = now + visit->meet->options.patience_ms;
     visit->source.ready = visit_ready;
     visit->source.fd = net_connect(to);
     if (visit->source.fd < 0) {
-        fail_visit(visit, strerror(errno));
+        visit_fail(visit, strerror(errno));
         return;
     }
     tri_error err = {0};
     if (poller_add(visit->meet->options.poller, &visit->source, &err) != TRI_OK) {
         net_close(visit->source.fd);
         visit->source.fd = -1;
-        fail_visit(visit, err.text);
+        visit_fail(visit, err.text);
     }
+}
+
+/* Any process that reaches an address could take part, if there is no token. */
+static tri_status fail_unguarded(const struct net_address *address, const char *what,
+                                 tri_error *err)
+{
+    char text[NET_TEXT];
+    net_text(address, text);
+    fail(err, TRI_EINPUT, "cannot %s %s without a token", what, text);
+    fail_why(err, "whoever reaches that address could join the job or disturb it");
+    fail_next(err, "set TRIDENT_TOKEN to the same secret on all nodes, or start with trident run");
+    return TRI_EINPUT;
+}
+
+static bool is_own_machine(const struct net_address *address)
+{
+    char text[NET_TEXT];
+    net_text(address, text); /* IPv4 in the clothes of IPv6 is undressed there */
+    return strncmp(text, "127.", 4) == 0 || strncmp(text, "[::1]:", 6) == 0;
 }
 
 tri_status meet_dial(struct meet *meet, const struct meet_call *call, tri_error *err)
 {
     assert(call->count >= 1 && call->count <= NET_ADDRESSES);
+    for (size_t i = 0; i < call->count && !meet->guarded; i++)
+        if (!is_own_machine(&call->addresses[i]))
+            return fail_unguarded(&call->addresses[i], "connect to", err);
     struct visit *visit = visit_new(meet, call->peer);
     if (visit == NULL)
         return fail_nomem(err, "a connection");
@@ -303,7 +181,7 @@ tri_status meet_dial(struct meet *meet, const struct meet_call *call, tri_error 
     visit->pause_ms = RETRY_FIRST_MS;
     memcpy(visit->addresses, call->addresses, call->count * sizeof call->addresses[0]);
     visit->address_count = call->count;
-    visit->stage = PAUSED;
+    visit->stage = VISIT_PAUSED;
     visit->at_ms = poller_now_ms() + call->after_ms; /* from meet_tick(), never from here */
     return TRI_OK;
 }
@@ -333,7 +211,7 @@ static void drop_oldest_stranger(struct meet *meet)
     struct visit *visit = meet->first;
     while (visit->peer != MEET_NOBODY)
         visit = visit->next;
-    nonsense(visit, "it has not said who it is, and others wait");
+    visit_nonsense(visit, "it has not said who it is, and others wait");
 }
 
 static void admit(struct meet *meet, int fd, const struct net_address *from)
@@ -346,15 +224,16 @@ static void admit(struct meet *meet, int fd, const struct net_address *from)
         return;
     }
     net_text(from, visit->address);
-    visit->stage = LISTENING;
-    visit->at_ms = poller_now_ms() + MEET_PATIENCE_MS;
+    visit->stage = VISIT_LISTENING;
+    visit->at_ms = poller_now_ms() + meet->options.patience_ms;
     visit->source.fd = fd;
     visit->source.ready = visit_ready;
     if (poller_add(meet->options.poller, &visit->source, NULL) != TRI_OK)
         visit_free(visit);
     else
-        hear(visit); /* the words are often there already; so friends need not queue with strangers
-                      */
+        visit_hear(
+            visit); /* the words are often there already; so friends need not queue with strangers
+                     */
 }
 
 /* No descriptor is left for a connection: it is taken with the spare one, and closed. */
@@ -399,20 +278,47 @@ static void door_ready(struct poller_source *source, unsigned what)
 
 /* ---- all of it ---- */
 
+static tri_status check_listen(const struct meet_options *options, tri_error *err)
+{
+    struct net_address found[NET_ADDRESSES];
+    size_t count = 0;
+    tri_status status = net_resolve(options->listen, found, &count, err);
+    if (status == TRI_OK && !is_own_machine(&found[0])) /* where net_listen() listens */
+        status = fail_unguarded(&found[0], "listen on", err);
+    return status;
+}
+
+static tri_status open_with(struct meet *meet, const struct meet_options *options, tri_error *err)
+{
+    tri_status status = keyed_start(err);
+    if (status == TRI_OK && !meet->guarded)
+        status = check_listen(options, err);
+    if (status == TRI_OK)
+        status = net_listen(options->listen, &meet->door.fd, meet->address, err);
+    if (status != TRI_OK)
+        return status;
+    keyed_key(options->token, options->job != NULL ? options->job : "", meet->key);
+    return poller_add(options->poller, &meet->door, err);
+}
+
 tri_status meet_open(const struct meet_options *options, struct meet **out, tri_error *err)
 {
     struct meet *meet = mem_array(options->mem, 1, sizeof *meet);
     if (meet == NULL)
         return fail_nomem(err, "a listening socket");
     meet->options = *options;
+    meet->options.listen = meet->options.token = meet->options.job = NULL;
+    if (options->patience_ms == 0)
+        meet->options.patience_ms = MEET_PATIENCE_MS;
+    meet->guarded = options->token != NULL && options->token[0] != '\0';
+    (void)snprintf(meet->job, sizeof meet->job, "%s", options->job != NULL ? options->job : "");
     meet->door = (struct poller_source){.fd = -1, .ready = door_ready};
     meet->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    tri_status status = net_listen(options->listen, &meet->door.fd, meet->address, err);
-    if (status == TRI_OK)
-        status = poller_add(options->poller, &meet->door, err);
+    tri_status status = open_with(meet, options, err);
     if (status != TRI_OK) {
         net_close(meet->door.fd);
         net_close(meet->spare);
+        keyed_wipe(meet->key, sizeof meet->key);
         mem_free(options->mem, meet);
         return status;
     }
@@ -429,22 +335,13 @@ void meet_close(struct meet *meet)
     poller_remove(meet->options.poller, &meet->door);
     net_close(meet->door.fd);
     net_close(meet->spare);
+    keyed_wipe(meet->key, sizeof meet->key);
     mem_free(meet->options.mem, meet);
 }
 
 const char *meet_address(const struct meet *meet)
 {
     return meet->address;
-}
-
-static void miss(struct visit *visit)
-{
-    const struct meet_host *host = visit->meet->options.host;
-    char why[WHY];
-    uint32_t peer = visit->peer;
-    memcpy(why, visit->why, sizeof why);
-    visit_free(visit);
-    host->missed(host->ctx, peer, why[0] != '\0' ? why : "no answer in time");
 }
 
 static int64_t due_ms(const struct visit *visit)
@@ -457,12 +354,14 @@ static void move_on(struct visit *visit, int64_t now)
 {
     if (visit->peer != MEET_NOBODY && visit->deadline_ms <= now)
         miss(visit);
-    else if (visit->stage == PAUSED)
+    else if (visit->stage == VISIT_PAUSED)
         attempt(visit, now);
+    else if (visit->stage == VISIT_PROVING)
+        visit_nonsense(visit, "it says who it is, and does not go on");
     else if (visit->peer == MEET_NOBODY || visit->heard > 0)
-        nonsense(visit, "it does not say who it is");
+        visit_nonsense(visit, "it does not say who it is");
     else
-        fail_visit(visit, "no answer");
+        visit_fail(visit, "no answer");
 }
 
 int meet_wait_ms(const struct meet *meet)

@@ -85,9 +85,16 @@ const char *agree_scheme(const struct agreement *agreement, uint32_t layer);
 tri_status agree_query(const struct agreement *agreement, const char *name, char *out, size_t cap,
                        tri_error *err);
 
-/* The first difference between this node and node 0, for a person; false, and text is "", if there
- * is none that would make another plan. */
-bool agree_differ(const struct agreement *mine, const struct agreement *theirs, char *text,
+/* What another rank says in HELLO: its data, which convert_decode_data() has found to be right. */
+struct agree_hello {
+    uint32_t rank;
+    const uint8_t *data;
+    size_t len;
+};
+
+/* On rank 0: the first difference between another rank and this one, for a person; false, and text
+ * is "", if there is none. */
+bool agree_differ(const struct agreement *own, const struct agree_hello *other, char *text,
                   size_t size);
 
 #ifdef __cplusplus

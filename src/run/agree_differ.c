@@ -147,77 +147,128 @@ tri_status agree_write_hello(struct agreement *agreement, tri_error *err)
 
 /* ---- differences ---- */
 
-static bool layers_differ(uint32_t number, const struct agree_layer *mine,
-                          const struct agree_layer *theirs, char *text, size_t size)
+/* What is written, and for whom: the other node against this one. */
+struct difference {
+    char *text;
+    size_t size;
+    unsigned other, own; /* ranks */
+};
+
+static int text_len(struct wire_text text)
 {
-    const char *name = mine->name;
-    if (strcmp(name, theirs->name) != 0)
-        (void)snprintf(text, size, "layer %" PRIu32 " is '%.60s' here, '%.60s' on node 0", number,
-                       name, theirs->name);
-    else if (mine->kind != theirs->kind)
-        (void)snprintf(text, size, "layer %" PRIu32 ": '%.60s' is %s here, %s on node 0", number,
-                       name, layer_kind_name(mine->kind), layer_kind_name(theirs->kind));
-    else if (mine->rows != theirs->rows || mine->cols != theirs->cols)
-        (void)snprintf(text, size,
-                       "layer %" PRIu32 ": '%.60s' is %" PRIu32 "x%" PRIu32 " here, %" PRIu32
-                       "x%" PRIu32 " on node 0",
-                       number, name, mine->rows, mine->cols, theirs->rows, theirs->cols);
-    else if (mine->bias != theirs->bias)
-        (void)snprintf(text, size, "layer %" PRIu32 ": '%.60s' has %s bias here, %s on node 0",
-                       number, name, mine->bias ? "a" : "no", theirs->bias ? "one" : "none");
-    else if (mine->max_factor_rows != theirs->max_factor_rows)
-        (void)snprintf(text, size,
+    return text.len < 60 ? (int)text.len : 60;
+}
+
+static bool same_text(struct wire_text text, const char *other)
+{
+    return text.len == strlen(other) && memcmp(text.at, other, text.len) == 0;
+}
+
+static bool layers_differ(const struct difference *to, uint32_t number,
+                          const struct wire_layer *other, const struct agree_layer *own)
+{
+    bool bias = other->bias > 0;
+    if (!same_text(other->name, own->name))
+        (void)snprintf(to->text, to->size,
+                       "layer %" PRIu32 " is '%.*s' on rank %u, '%.60s' on rank %u", number,
+                       text_len(other->name), other->name.at, to->other, own->name, to->own);
+    else if (other->kind != own->kind)
+        (void)snprintf(to->text, to->size,
+                       "layer %" PRIu32 ": '%.60s' is %s on rank %u, %s on rank %u", number,
+                       own->name, layer_kind_name((tri_kind)other->kind), to->other,
+                       layer_kind_name(own->kind), to->own);
+    else if (other->rows != own->rows || other->cols != own->cols)
+        (void)snprintf(to->text, to->size,
+                       "layer %" PRIu32 ": '%.60s' is %" PRIu32 "x%" PRIu32 " on rank %u, %" PRIu32
+                       "x%" PRIu32 " on rank %u",
+                       number, own->name, other->rows, other->cols, to->other, own->rows, own->cols,
+                       to->own);
+    else if (bias != own->bias)
+        (void)snprintf(
+            to->text, to->size, "layer %" PRIu32 ": '%.60s' has %s bias on rank %u, %s on rank %u",
+            number, own->name, bias ? "a" : "no", to->other, own->bias ? "one" : "none", to->own);
+    else if (other->max_factor_rows != own->max_factor_rows)
+        (void)snprintf(to->text, to->size,
                        "layer %" PRIu32 ": '%.60s' gives at most %" PRIu32
-                       " factor rows here, %" PRIu32 " on node 0",
-                       number, name, mine->max_factor_rows, theirs->max_factor_rows);
+                       " factor rows on rank %u, %" PRIu32 " on rank %u",
+                       number, own->name, other->max_factor_rows, to->other, own->max_factor_rows,
+                       to->own);
     else
         return false;
     return true;
 }
 
-static bool counts_differ(const struct agreement *mine, const struct agreement *theirs, char *text,
-                          size_t size)
+static void count_differs(const struct difference *to, uint32_t more, bool other,
+                          struct wire_text from)
 {
-    if (mine->count == theirs->count)
+    (void)snprintf(to->text, to->size,
+                   "rank %u has %" PRIu32 " more layer%s than rank %u, from '%.*s' on",
+                   other ? to->other : to->own, more, more > 1 ? "s" : "",
+                   other ? to->own : to->other, text_len(from), from.at);
+}
+
+static bool any_layer_differs(const struct difference *to, const struct agreement *own,
+                              const struct wire_hello_data *other)
+{
+    struct wire_in list = other->layers;
+    struct wire_layer layer;
+    uint32_t i = 0;
+    for (; i < own->count && wire_layer_next(&list, &layer); i++)
+        if (layers_differ(to, i, &layer, &own->layers[i]))
+            return true;
+    if (i < own->count)
+        count_differs(to, own->count - i, false, wire_text_of(own->layers[i].name));
+    else if (wire_layer_next(&list, &layer))
+        count_differs(to, other->layer_count - own->count, true, layer.name);
+    else
         return false;
-    bool fewer = mine->count < theirs->count;
-    const struct agreement *longer = fewer ? theirs : mine;
-    uint32_t both = fewer ? mine->count : theirs->count, more = longer->count - both;
-    (void)snprintf(text, size, "%s %" PRIu32 " more layer%s%s, from '%.60s' on",
-                   fewer ? "node 0 has" : "this node has", more, more > 1 ? "s" : "",
-                   fewer ? "" : " than node 0", longer->layers[both].name);
     return true;
 }
 
-static bool options_differ(const struct agreement *mine, const struct agreement *theirs, char *text,
-                           size_t size)
+/* Options of another version may have other names. */
+static bool names_differ(const struct difference *to, const struct wire_hello_data *other)
 {
-    for (size_t i = 0; i < ROWS; i++) {
-        char mine_text[VALUE_TEXT], their_text[VALUE_TEXT];
-        const char *here = show(&mine->options, i, mine_text);
-        const char *there = show(&theirs->options, i, their_text);
-        if (strcmp(here, there) == 0)
+    struct wire_in list = other->options;
+    struct wire_option option;
+    bool same = other->option_count == ROWS;
+    for (size_t i = 0; same && i < ROWS; i++)
+        same = wire_option_next(&list, &option) && same_text(option.name, rows[i].name);
+    if (same)
+        return false;
+    (void)snprintf(to->text, to->size,
+                   "rank %u has other options than rank %u: it runs trident %.*s, rank %u " LIBRARY,
+                   to->other, to->own, text_len(other->library), other->library.at, to->own);
+    return true;
+}
+
+static bool any_option_differs(const struct difference *to, const struct agreement *own,
+                               const struct wire_hello_data *other)
+{
+    struct wire_in list = other->options;
+    struct wire_option option;
+    if (names_differ(to, other))
+        return true;
+    for (size_t i = 0; i < ROWS && wire_option_next(&list, &option); i++) {
+        char room[VALUE_TEXT];
+        const char *value = show(&own->options, i, room);
+        if (same_text(option.value, value))
             continue;
-        (void)snprintf(text, size, "option %s is '%.60s' here, '%.60s' on node 0", rows[i].name,
-                       here, there);
+        (void)snprintf(to->text, to->size, "option %s is '%.*s' on rank %u, '%.60s' on rank %u",
+                       rows[i].name, text_len(option.value), option.value.at, to->other, value,
+                       to->own);
         return true;
     }
     return false;
 }
 
-bool agree_differ(const struct agreement *mine, const struct agreement *theirs, char *text,
+bool agree_differ(const struct agreement *own, const struct agree_hello *other, char *text,
                   size_t size)
 {
-    uint32_t both = mine->count < theirs->count ? mine->count : theirs->count;
-    for (uint32_t i = 0; i < both; i++)
-        if (layers_differ(i, &mine->layers[i], &theirs->layers[i], text, size))
-            return true;
-    if (counts_differ(mine, theirs, text, size) || options_differ(mine, theirs, text, size))
-        return true;
-    bool other = mine->plan_hash != theirs->plan_hash;
-    (void)snprintf(text, size, "%s",
-                   other ? "layers and options are those of node 0, and the plan is another: is it "
-                           "the same version of trident?"
-                         : "");
-    return other;
+    const struct wire_header header = {.kind = WIRE_HELLO, .data_len = (uint32_t)other->len};
+    struct difference to = {text, size, other->rank, 0};
+    struct wire_hello_data data;
+    text[0] = '\0';
+    if (wire_hello_data_decode(&header, other->data, &data, NULL) != TRI_OK)
+        return false;
+    return any_layer_differs(&to, own, &data) || any_option_differs(&to, own, &data);
 }

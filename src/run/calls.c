@@ -26,37 +26,49 @@ void calls_greeting(const struct host *host, uint8_t out[TRANSPORT_GREETING_BYTE
     greeting_encode(&greeting, out);
 }
 
+/* With the lock. Somebody is not taken; told once for a host and a reason. */
+static void turn_away(struct host *host, const char *who, const char *address, const char *what)
+{
+    uint64_t times = strangers_note(&host->join.strangers, address, what);
+    if (times == 1)
+        log_write(&host->log, LOG_WARN, "%s %s: %s", who, address, what);
+    else if (times > 0)
+        log_write(&host->log, LOG_WARN, "%s %s: %s (%llu such connections by now)", who, address,
+                  what, (unsigned long long)times);
+}
+
 static uint32_t greeted(void *ctx, const uint8_t bytes[TRANSPORT_GREETING_BYTES],
                         const char *address)
 {
     struct host *host = ctx;
     tri_error err = {0};
-    struct convert_greeting own = own_greeting(host), other;
-    if (greeting_decode(bytes, &other, &err) != TRI_OK ||
-        greeting_check(&own, &other, &err) != TRI_OK) {
-        log_write(&host->log, LOG_WARN, "turned away %s: %s", address, err.text);
-        return TRANSPORT_STRANGER;
-    }
+    struct convert_greeting own = own_greeting(host), other = {0};
+    tri_status status = greeting_decode(bytes, &other, &err);
+    if (status == TRI_OK)
+        status = greeting_check(&own, &other, &err);
     pthread_mutex_lock(&host->lock);
-    struct peer *peer = &host->peers[other.node];
-    uint32_t number = other.node;
-    if (number == own.node || !peer->needed ||
-        (peer->incarnation != 0 && peer->incarnation != other.incarnation)) {
-        log_write(&host->log, LOG_WARN, "turned away %s: node %u is %s", address, number,
-                  number == own.node ? "this process" : "another process already");
-        number = TRANSPORT_STRANGER;
-    } else {
+    struct peer *peer = status == TRI_OK ? &host->peers[other.node] : NULL;
+    if (peer != NULL && (other.node == own.node || !peer->needed ||
+                         (peer->incarnation != 0 && peer->incarnation != other.incarnation)))
+        status = fail(&err, TRI_EMISMATCH, "it says that it is %s, which is %s",
+                      host_name(host, other.node).text,
+                      other.node == own.node ? "this process" : "another process already");
+    if (status == TRI_OK && peer != NULL) {
         peer->incarnation = other.incarnation;
         (void)snprintf(peer->seen, sizeof peer->seen, "%s", address);
+    } else {
+        turn_away(host, "turned away", address, err.text);
     }
     pthread_mutex_unlock(&host->lock);
-    return number;
+    return status == TRI_OK ? other.node : TRANSPORT_STRANGER;
 }
 
 static void up(void *ctx, uint32_t number)
 {
     struct host *host = ctx;
     pthread_mutex_lock(&host->lock);
+    flight_note(host->flight,
+                (struct flight_event){.kind = FLIGHT_UP, .node = number, .layer = FLIGHT_NONE});
     join_up(host, number);
     pthread_mutex_unlock(&host->lock);
 }
@@ -73,35 +85,16 @@ void calls_lost_early(struct host *host, uint32_t number)
     event_message(host, clock_us(), &message);
 }
 
-/* Node 0 may have said why before it hung up. */
-static void fail_early(struct host *host, uint32_t number, const char *why)
+/* What the loss of a node means. */
+static const char *then(const struct host *host, uint32_t number)
 {
-    const struct peer *peer = &host->peers[number];
-    char text[240];
-    struct incoming *told = host_take_early(host, WIRE_REFUSED);
-    if (told == NULL)
-        told = host_take_early(host, WIRE_FAILED);
-    if (told != NULL) {
-        const struct message *message = &told->message;
-        (void)snprintf(text, sizeof text, "%.*s", (int)message->len, (const char *)message->bytes);
-        host_fail(host, message->kind == WIRE_REFUSED ? TRI_EMISMATCH : message->status, text);
-        host_put_back(host, told);
-        return;
-    }
-    (void)snprintf(text, sizeof text, "no connection to %s at %.80s: %.70s",
-                   host_name(host, number).text,
-                   peer->address[0] != '\0' ? peer->address : peer->seen, why);
-    host_fail(host, TRI_EPEER, text);
-}
-
-/* Before the job begins nobody can be done without: node 0 ends it, the others wait for its word.
- */
-static void lose_early(struct host *host, uint32_t number, const char *why)
-{
-    if (host->phase == HOST_MEETING || number == 0)
-        fail_early(host, number, why);
-    else if (host->phase == HOST_RUNNING && host->options.node == 0)
-        calls_lost_early(host, number);
+    const struct layout *layout = host->agreement != NULL ? host->agreement->layout : NULL;
+    bool needed = number == 0 || host->options.stop_on_failure;
+    if (layout == NULL || !host->has_core || !host->core.member.started)
+        return "";
+    for (uint32_t s = 0; s < layout->servers; s++)
+        needed = needed || (layout->server_node[s] == number && layout->server_units[s] > 0);
+    return needed ? "; the job cannot go on without it" : "; the others go on without it";
 }
 
 static void down(void *ctx, uint32_t number, const char *why)
@@ -111,17 +104,22 @@ static void down(void *ctx, uint32_t number, const char *why)
     struct peer *peer = &host->peers[number];
     bool started = host->has_core && host->core.member.started;
     bool ended = host->has_core && host->core.member.ended;
+    bool was_up = peer->up;
     peer->up = false;
     peer->down = true;
+    (void)snprintf(peer->why, sizeof peer->why, "%s", why);
+    flight_note(host->flight,
+                (struct flight_event){
+                    .kind = FLIGHT_DOWN, .node = number, .layer = FLIGHT_NONE, .text = why});
     host_purge(host, number, true);
     if (!ended && !peer->departed && !host->quit) {
-        if (host->phase != HOST_MEETING)
-            log_write(&host->log, LOG_WARN, "lost the connection to %s: %s",
-                      host_name(host, number).text, why);
+        if (host->phase != HOST_MEETING && host->status == TRI_OK)
+            log_write(&host->log, LOG_WARN, "lost the connection to %s: %s%s",
+                      host_place(host, number).text, why, then(host, number));
         if (started)
             event_gone(host, number, clock_us());
         else
-            lose_early(host, number, why);
+            join_lost(host, number, was_up, why);
     }
     pthread_mutex_unlock(&host->lock);
 }
@@ -129,11 +127,12 @@ static void down(void *ctx, uint32_t number, const char *why)
 static void nonsense(void *ctx, uint32_t number, const char *address, const char *what)
 {
     struct host *host = ctx;
-    if (number == TRANSPORT_STRANGER)
-        log_write(&host->log, LOG_INFO, "turned away %s: %s", address, what);
-    else
-        log_write(&host->log, LOG_WARN, "%s at %s sent what is no message: %s",
-                  host_name(host, number).text, address, what);
+    char who[100] = "turned away";
+    pthread_mutex_lock(&host->lock);
+    if (number != TRANSPORT_STRANGER)
+        (void)snprintf(who, sizeof who, "cut off %s at", host_name(host, number).text);
+    turn_away(host, who, address, what);
+    pthread_mutex_unlock(&host->lock);
 }
 
 /* ---- going out ---- */
@@ -167,6 +166,7 @@ static bool next(void *ctx, uint32_t number, uint32_t socket, struct transport_o
     bool found = take_next(host, &host->peers[number], socket, &entry);
     if (found) {
         struct outgoing *going = entry.tag;
+        event_passed(host, FLIGHT_SEND, number, &entry.message);
         *out = (struct transport_out){
             .head = (const uint8_t *)going->head.data, .head_bytes = going->head.len, .tag = going};
         memcpy(out->runs, going->runs, sizeof out->runs);
@@ -225,7 +225,8 @@ static bool make_room(struct host *host, struct incoming *incoming, size_t bytes
 
 static bool in_memory_of_its_own(const struct incoming *incoming)
 {
-    return !convert_has_values(incoming->message.kind) || incoming->ref.space == CORE_ADD;
+    return !convert_has_values(incoming->message.kind) || incoming->ref.space == CORE_ADD ||
+           incoming->message.kind == WIRE_STATE;
 }
 
 /* A message that may be read: where do its values go? */
@@ -233,7 +234,8 @@ static bool find_place(struct host *host, uint32_t number, struct incoming *inco
                        struct transport_in *in)
 {
     bool values = convert_has_values(incoming->message.kind);
-    if (values && host->phase == HOST_RUNNING && !host->peers[number].departed &&
+    bool core = incoming->message.kind != WIRE_STATE;
+    if (values && core && host->phase == HOST_RUNNING && !host->peers[number].departed &&
         in->header.data_len > 0) {
         incoming->ref = event_landing(host, &incoming->message);
         incoming->placed = incoming->ref.space != CORE_NOWHERE;
@@ -277,8 +279,8 @@ static bool place(void *ctx, uint32_t number, struct transport_in *in)
         good = find_place(host, number, incoming, in);
     if (!good && incoming != NULL) {
         host_put_back(host, incoming);
-        log_write(&host->log, LOG_WARN, "%s sent what cannot be: %s", host_name(host, number).text,
-                  err.text);
+        log_write(&host->log, LOG_WARN, "%s sent what cannot be: %s; it is cut off",
+                  host_place(host, number).text, err.text);
     }
     pthread_mutex_unlock(&host->lock);
     return good;
@@ -292,7 +294,12 @@ static bool take(struct host *host, struct incoming *incoming)
         return join_peers(host, incoming);
     if (host->phase != HOST_RUNNING)
         return !convert_has_values(message->kind);
-    if (incoming->ignored || (host->core.over && convert_has_values(message->kind)))
+    if (incoming->ignored || (host->core.over && convert_has_values(message->kind)) ||
+        message->kind == WIRE_RESUME)
+        return true;
+    if (message->kind == WIRE_STATE)
+        return state_take(host, incoming);
+    if (alike_take(host, incoming))
         return true;
     message->landed = incoming->placed;
     if (incoming->placed && incoming->ref.space == CORE_ADD && event_adds(host, message)) {
@@ -316,8 +323,8 @@ static bool done(void *ctx, uint32_t number, const struct transport_in *in)
     bool good = convert_decode_data(&host->convert, &bytes, incoming->set, &incoming->message,
                                     &err) == TRI_OK;
     if (!good)
-        log_write(&host->log, LOG_WARN, "%s sent what cannot be: %s", host_name(host, number).text,
-                  err.text);
+        log_write(&host->log, LOG_WARN, "%s sent what cannot be: %s; it is cut off",
+                  host_place(host, number).text, err.text);
     else
         good = take(host, incoming);
     bool early = good && host->phase != HOST_RUNNING && incoming->message.kind != WIRE_PEERS;

@@ -109,7 +109,7 @@ tri_status greeting_check(const struct convert_greeting *own, const struct conve
                           tri_error *err)
 {
     if (own->job != other->job) {
-        fail(err, TRI_EMISMATCH, "node %" PRIu32 " of another job has connected", other->node);
+        fail(err, TRI_EMISMATCH, "node %" PRIu32 " belongs to another job", other->node);
         fail_why(err, "its job is %016" PRIx64 ", this one is %016" PRIx64, other->job, own->job);
         fail_next(err, "give every job a name, a token or a port of its own");
         return TRI_EMISMATCH;
@@ -127,4 +127,14 @@ tri_status greeting_check(const struct convert_greeting *own, const struct conve
         return TRI_EMISMATCH;
     }
     return TRI_OK;
+}
+
+tri_status greeting_fits(const uint8_t own[TRANSPORT_GREETING_BYTES],
+                         const uint8_t other[TRANSPORT_GREETING_BYTES], tri_error *err)
+{
+    struct convert_greeting mine = {0}, theirs = {0};
+    tri_status status = greeting_decode(other, &theirs, err);
+    if (status == TRI_OK)
+        status = greeting_decode(own, &mine, err);
+    return status == TRI_OK ? greeting_check(&mine, &theirs, err) : status;
 }

@@ -38,6 +38,10 @@ tri_status greeting_decode(const uint8_t in[TRANSPORT_GREETING_BYTES], struct co
 tri_status greeting_check(const struct convert_greeting *own, const struct convert_greeting *other,
                           tri_error *err);
 
+/* Both at once, for struct transport_options: takes any bytes from the other end. */
+tri_status greeting_fits(const uint8_t own[TRANSPORT_GREETING_BYTES],
+                         const uint8_t other[TRANSPORT_GREETING_BYTES], tri_error *err);
+
 #ifdef __cplusplus
 }
 #endif

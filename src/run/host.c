@@ -2,6 +2,7 @@
 #include "run/host.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,20 +12,6 @@
 #include "run/trace.h"
 #include "wire/hash.h"
 #include "wire/hello.h"
-
-/* ---- names ---- */
-
-struct host_name host_name(const struct host *host, uint32_t node)
-{
-    struct host_name name;
-    uint32_t workers = host->options.workers;
-    if (node < workers)
-        (void)snprintf(name.text, sizeof name.text, "rank %u", (unsigned)node);
-    else
-        (void)snprintf(name.text, sizeof name.text, "server %u",
-                       (unsigned)(node - workers + host->options.colocated));
-    return name;
-}
 
 uint8_t host_roles(const struct host *host)
 {
@@ -38,15 +25,6 @@ uint8_t host_roles(const struct host *host)
 }
 
 /* ---- what the core asks for ---- */
-
-void host_fail(struct host *host, tri_status status, const char *text)
-{
-    if (host->status == TRI_OK) {
-        host->status = fail(&host->err, status, "%s", text);
-        log_write(&host->log, LOG_ERROR, "%s", text);
-    }
-    pthread_cond_broadcast(&host->changed);
-}
 
 void host_wake(struct host *host)
 {
@@ -64,14 +42,48 @@ static void drop(struct host *host, uint32_t number)
     host_purge(host, number, false);
     peer->to_drop = host->options.node != 0 && number != 0;
     host_wake(host);
+    flight_note(host->flight,
+                (struct flight_event){.kind = FLIGHT_LEFT, .node = number, .layer = FLIGHT_NONE});
     if (!host->options.stop_on_failure) {
-        log_write(&host->log, LOG_WARN, "going on without %s", host_name(host, number).text);
+        log_write(&host->log, LOG_WARN, "going on without %s", host_place(host, number).text);
         return;
     }
     char text[100];
     (void)snprintf(text, sizeof text, "%s is lost, and the job is not to go on without it",
                    host_name(host, number).text);
     host_fail(host, TRI_EPEER, text);
+}
+
+/* Said once to the user of node 0, as it knows why; and as often as it speaks to who is out. */
+static void tell_eviction(struct host *host, uint32_t number, const struct message *message)
+{
+    struct peer *peer = &host->peers[number];
+    if (peer->evicted || number == host->options.node)
+        return;
+    peer->evicted = true;
+    log_write(&host->log, LOG_WARN, "%.*s (it is at %.100s)", (int)message->len,
+              (const char *)message->bytes, host_address(host, number));
+}
+
+static void send_action(struct host *host, const struct core_action *action)
+{
+    const struct message *message = &action->message;
+    if (message->kind == WIRE_EVICTED)
+        tell_eviction(host, action->to, message);
+    host_send(host, action->to, message, action->ref);
+}
+
+/* A wait that takes long, and where those are that it is for. */
+static void tell_wait(struct host *host, const struct core_action *action)
+{
+    char places[240];
+    memcpy(host->wait, action->text, sizeof host->wait);
+    flight_note(host->flight, (struct flight_event){.kind = FLIGHT_WAIT,
+                                                    .node = FLIGHT_NONE,
+                                                    .layer = action->layer,
+                                                    .text = action->text});
+    host_places(host, action->text, 4, places, sizeof places);
+    log_write(&host->log, LOG_WARN, "%s%s%s", action->text, places[0] != '\0' ? "; " : "", places);
 }
 
 static void emit(void *ctx, const struct core_action *action)
@@ -81,23 +93,26 @@ static void emit(void *ctx, const struct core_action *action)
         trace_action(host->trace, action);
     switch (action->kind) {
     case CORE_SEND:
-        host_send(host, action->to, &action->message, action->ref);
+        send_action(host, action);
         break;
     case CORE_OP:
+        event_op(host, FLIGHT_OP, &action->op);
         work_add(host, &action->op);
         break;
     case CORE_WAKE:
         pthread_cond_broadcast(&host->changed);
         break;
     case CORE_WAIT:
-        memcpy(host->wait, action->text, sizeof host->wait);
-        log_write(&host->log, LOG_WARN, "%s", action->text);
+        tell_wait(host, action);
         break;
     case CORE_DROP:
         drop(host, action->to);
         break;
     case CORE_COMMIT:
-        break; /* there are no checkpoints yet */
+        if (host->save != NULL)
+            save_commit(host->save, action->clock);
+        pthread_cond_broadcast(&host->changed);
+        break;
     case CORE_FAIL:
         host_fail(host, action->status, action->text);
         break;
@@ -191,7 +206,7 @@ static void *live(void *ctx)
         tri_status status = host->transport_ops->poll(host->transport, timeout_ms, &err);
         pthread_mutex_lock(&host->lock);
         if (status != TRI_OK) {
-            host_fail(host, status, err.text);
+            host_fail_as(host, &err);
             break;
         }
         turn(host);
@@ -205,8 +220,8 @@ static void *live(void *ctx)
 static tri_status copy_texts(struct host *host, tri_error *err)
 {
     struct host_options *options = &host->options;
-    const char **texts[] = {&options->job, &options->coordinator, &options->listen,
-                            &options->trace};
+    const char **texts[] = {&options->job, &options->coordinator, &options->listen, &options->trace,
+                            &options->flight};
     bool ok = true;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (*texts[i] != NULL) {
@@ -230,6 +245,11 @@ static tri_status make(struct host *host, tri_error *err)
     host->convert = (struct convert){.limits = wire_widest, .node = host->options.node};
     host->convert.job = wire_hash64(WIRE_HASH_START, host->options.job, strlen(host->options.job));
     buf_init(&host->book, host->mem);
+    if (host->options.flight != NULL && strcmp(host->options.flight, "off") != 0) {
+        host->flight = flight_new(host->mem);
+        if (host->flight == NULL)
+            return fail_nomem(err, "a node");
+    }
     host->peers = mem_array(host->mem, host->nodes, sizeof *host->peers);
     if (host->peers == NULL)
         return fail_nomem(err, "a node");
@@ -246,6 +266,26 @@ static tri_status make(struct host *host, tri_error *err)
     return random_bytes(&host->incarnation, sizeof host->incarnation, err);
 }
 
+static const char *plural(uint32_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* Once per change of state, to the recorder and the log. */
+__attribute__((format(printf, 2, 3))) static void host_phase(struct host *host, const char *format,
+                                                             ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    flight_note(host->flight,
+                (struct flight_event){
+                    .kind = FLIGHT_PHASE, .node = FLIGHT_NONE, .layer = FLIGHT_NONE, .text = text});
+    log_write(&host->log, LOG_INFO, "%s", text);
+}
+
 /* With the lock, so that the thread sees who it is before it does anything. */
 static tri_status start_thread(struct host *host, tri_error *err)
 {
@@ -255,6 +295,31 @@ static tri_status start_thread(struct host *host, tri_error *err)
     pthread_mutex_unlock(&host->lock);
     errno = wrong;
     return wrong == 0 ? TRI_OK : fail_errno(err, TRI_EIO, "cannot start a thread");
+}
+
+/* Waits for the others, and says whom it has met. */
+static tri_status meet(struct host *host, tri_error *err)
+{
+    const struct host_options *options = &host->options;
+    tri_error own = {0};
+    tri_status status = join_wait(host, &own);
+    pthread_mutex_lock(&host->lock);
+    if (status != TRI_OK && host->status != TRI_OK)
+        (void)host_tell(host, &own);
+    else if (status != TRI_OK)
+        flight_write(host, &own);
+    else
+        host_phase(host,
+                   "joined job '%.60s' as %s, listening at %.80s: %u worker%s, %u server%s, %u "
+                   "process%s; rank 0 is at %.80s",
+                   options->job, host_name(host, options->node).text,
+                   host_address(host, options->node), options->workers, plural(options->workers),
+                   options->servers, plural(options->servers), host->nodes,
+                   host->nodes == 1 ? "" : "es", options->coordinator);
+    pthread_mutex_unlock(&host->lock);
+    if (status != TRI_OK && err != NULL)
+        *err = own;
+    return status;
 }
 
 tri_status host_open(const struct host_options *options, struct host **out, tri_error *err)
@@ -277,7 +342,7 @@ tri_status host_open(const struct host_options *options, struct host **out, tri_
     if (status == TRI_OK)
         status = start_thread(host, err);
     if (status == TRI_OK)
-        status = join_wait(host, err);
+        status = meet(host, err);
     if (status == TRI_OK)
         *out = host;
     else
@@ -312,6 +377,8 @@ static tri_status make_core(struct host *host, const struct store_layer *layers,
                                 .rules = agreement->rules,
                                 .times = {.heartbeat = beat, .warn = warn, .start = limit},
                                 .number = options->node,
+                                .first = host->first,
+                                .steps = host->steps,
                                 .layers_hash = agreement->layers_hash,
                                 .plan_hash = agreement->plan_hash,
                                 .incarnation = host->incarnation};
@@ -346,11 +413,10 @@ static tri_status make_core(struct host *host, const struct store_layer *layers,
     return host->scratch != NULL ? TRI_OK : fail_nomem(err, "a node");
 }
 
-/* Takes the agreement; the node's thread then begins. */
-static tri_status prepare(struct host *host, struct agreement *agreement,
-                          const struct store_layer *layers, tri_error *err)
+/* The node's thread begins after it. */
+static tri_status prepare(struct host *host, const struct store_layer *layers, tri_error *err)
 {
-    host->agreement = agreement;
+    const struct agreement *agreement = host->agreement;
     host->convert.means = agreement->rules.aggregate || agreement->rules.replicated;
     host->convert.layers = agreement->layers_hash;
     host->convert.hello =
@@ -366,13 +432,6 @@ static tri_status prepare(struct host *host, struct agreement *agreement,
     host->phase = HOST_STARTING;
     host_wake(host);
     return TRI_OK;
-}
-
-static tri_status tell(const struct host *host, tri_error *err)
-{
-    if (err != NULL)
-        *err = host->err;
-    return host->status;
 }
 
 static bool has_started(const struct host *host)
@@ -400,11 +459,23 @@ static tri_status wait_until(struct host *host, bool (*is_so)(const struct host 
     return is_so(host) ? TRI_OK : TRI_ETIMEOUT;
 }
 
-static tri_status fail_wait(const struct host *host, const char *what, tri_error *err)
+static tri_status fail_wait(struct host *host, const char *what, tri_error *err)
 {
-    fail(err, TRI_ETIMEOUT, "waited %.3g s in vain for %s", host->options.timeout_ms / 1e3, what);
-    if (host->wait[0] != '\0')
-        fail_why(err, "%s", host->wait);
+    tri_error own = {0};
+    char places[sizeof own.where];
+    fail(&own, TRI_ETIMEOUT, "waited %.3g s in vain for %s", host->options.timeout_ms / 1e3, what);
+    host_places(host, host->wait, 4, places, sizeof places);
+    fail_where(&own, "%s", places);
+    fail_why(&own, "%s", host->wait);
+    fail_next(&own, "see what they do; TRIDENT_TIMEOUT_MS makes it wait longer");
+    flight_note(host->flight, (struct flight_event){.kind = FLIGHT_FAILURE,
+                                                    .what = (uint8_t)-TRI_ETIMEOUT,
+                                                    .node = FLIGHT_NONE,
+                                                    .layer = FLIGHT_NONE,
+                                                    .text = own.text});
+    flight_write(host, &own);
+    if (err != NULL)
+        *err = own;
     return TRI_ETIMEOUT;
 }
 
@@ -415,20 +486,72 @@ static tri_status await(struct host *host, bool (*is_so)(const struct host *host
     tri_status status = wait_until(host, is_so, host->options.timeout_ms);
     if (status == TRI_ETIMEOUT && host->status == TRI_OK)
         return fail_wait(host, what, err);
-    return status == TRI_OK ? TRI_OK : tell(host, err);
+    return status == TRI_OK ? TRI_OK : host_tell(host, err);
 }
 
-tri_status host_start(struct host *host, struct agreement *agreement,
-                      const struct store_layer *layers, tri_error *err)
+/* "plan agreed: 3 layers (2 ps, 1 sfb), 5 MB of parameters, bsp, sgd" */
+static void tell_plan(struct host *host)
+{
+    const struct agreement *agreement = host->agreement;
+    char schemes[120] = "";
+    size_t used = 0;
+    uint64_t floats = 0;
+    for (uint32_t l = 0; l < agreement->count; l++)
+        floats += agreement->layout->layers[l].floats;
+    for (size_t i = 0; scheme_at(i) != NULL && used < sizeof schemes; i++) {
+        uint32_t count = 0;
+        for (uint32_t l = 0; l < agreement->count; l++)
+            count += strcmp(agree_scheme(agreement, l), scheme_at(i)->name) == 0;
+        int len = count == 0 ? 0
+                             : snprintf(schemes + used, sizeof schemes - used, "%s%u %s",
+                                        used > 0 ? ", " : "", count, scheme_at(i)->name);
+        used += len > 0 ? (size_t)len : 0;
+    }
+    host_phase(host, "plan agreed: %u layer%s (%s), %llu parameters, %s, %s", agreement->count,
+               plural(agreement->count), schemes, (unsigned long long)floats,
+               agreement->rules.consistency != NULL ? agreement->rules.consistency->name : "bsp",
+               agreement->rules.aggregate ? "means" : agreement->optim.ops->name);
+}
+
+/* Where the job begins is node 0's to say. */
+static tri_status find_beginning(struct host *host, const struct host_job *job, tri_error *err)
+{
+    if (host->options.node == 0)
+        return state_tell(host, job, err);
+    tri_status status = await(host, state_is_told, "rank 0 to say where the job begins", err);
+    return status == TRI_OK ? state_hear(host, job, err) : status;
+}
+
+/* Node 0: the optimiser's state to those who keep it, before anybody can step. */
+static tri_status give_state(struct host *host, const struct host_job *job, tri_error *err)
+{
+    host->from = job->from;
+    state_give(host);
+    tri_status status = await(host, state_is_given, "the optimiser's state to arrive", err);
+    host->from = NULL;
+    return status;
+}
+
+tri_status host_start(struct host *host, const struct host_job *job, tri_error *err)
 {
     pthread_mutex_lock(&host->lock);
-    tri_status status = prepare(host, agreement, layers, err);
+    host->agreement = job->agreement;
+    tri_status status = find_beginning(host, job, err);
+    if (status == TRI_OK)
+        status = prepare(host, job->layers, err);
     if (status == TRI_OK)
         status = await(host, has_started, "the others to start", err);
+    if (status == TRI_OK)
+        tell_plan(host);
+    if (status == TRI_OK && job->from != NULL)
+        status = give_state(host, job, err);
     if (status == TRI_OK && host->options.node == 0)
         event_start(host);
+    host->stats.clocks = host->first;
     if (status == TRI_OK)
         status = await(host, has_values, "initial values", err);
+    if (status == TRI_OK)
+        host_phase(host, "initial values are the same everywhere: training begins");
     pthread_mutex_unlock(&host->lock);
     return status;
 }
@@ -451,23 +574,26 @@ static bool has_ended(const struct host *host)
 
 tri_status host_serve(struct host *host, tri_error *err)
 {
-    struct agreement *agreement = NULL;
     pthread_mutex_lock(&host->lock);
     tri_status status = await(host, has_book, "the book of node 0", err);
     struct incoming *book = status == TRI_OK ? host_take_early(host, WIRE_BOOK) : NULL;
     if (book != NULL) {
-        status = agree_decode(&book->header, book->data, host->mem, &agreement, err);
+        status = agree_decode(&book->header, book->data, host->mem, &host->agreement, err);
         host_put_back(host, book);
     }
-    if (agreement != NULL)
-        status = prepare(host, agreement, NULL, err);
+    if (status == TRI_OK)
+        status = await(host, state_is_told, "node 0 to say where the job begins", err);
+    if (status == TRI_OK)
+        status = state_hear(host, NULL, err);
+    if (status == TRI_OK)
+        status = prepare(host, NULL, err);
     while (status == TRI_OK && !has_ended(host)) {
         status = wait_until(host, has_ended, 60000);
         if (status == TRI_ETIMEOUT && host->status == TRI_OK)
             status = TRI_OK;
     }
     if (host->status != TRI_OK)
-        status = tell(host, err);
+        status = host_tell(host, err);
     pthread_mutex_unlock(&host->lock);
     return status;
 }
@@ -520,7 +646,8 @@ static tri_status give(struct host *host, uint32_t layer, const struct update *u
     status = put(host, layer, slot, update, err);
     pthread_mutex_lock(&host->lock);
     if (status == TRI_OK)
-        status = host->status == TRI_OK ? event_update(host, layer, &given, err) : tell(host, err);
+        status =
+            host->status == TRI_OK ? event_update(host, layer, &given, err) : host_tell(host, err);
     return status;
 }
 
@@ -528,16 +655,29 @@ tri_status host_update(struct host *host, uint32_t layer, const struct update *u
                        tri_error *err)
 {
     pthread_mutex_lock(&host->lock);
-    tri_status status = host->status == TRI_OK ? give(host, layer, update, err) : tell(host, err);
+    tri_status status =
+        host->status == TRI_OK ? give(host, layer, update, err) : host_tell(host, err);
     pthread_mutex_unlock(&host->lock);
     return status;
 }
 
-static tri_status fail_sync(const struct host *host, uint32_t layer, tri_error *err)
+static tri_status fail_sync(struct host *host, uint32_t layer, tri_error *err)
 {
-    char what[100];
-    (void)snprintf(what, sizeof what, "layer '%.60s'", host->agreement->layout->layers[layer].name);
+    char what[140];
+    (void)snprintf(what, sizeof what, "layer '%.60s' at clock %llu",
+                   host->agreement->layout->layers[layer].name,
+                   (unsigned long long)host->core.worker.clock);
     return fail_wait(host, what, err);
+}
+
+/* A wait that the user was told of is over. */
+static void end_wait(struct host *host, uint32_t layer, double waited_s)
+{
+    if (host->wait[0] == '\0')
+        return;
+    host->wait[0] = '\0';
+    log_write(&host->log, LOG_INFO, "layer '%.60s' is there after %.1f s",
+              host->agreement->layout->layers[layer].name, waited_s);
 }
 
 tri_status host_sync(struct host *host, uint32_t layer, tri_error *err)
@@ -546,23 +686,51 @@ tri_status host_sync(struct host *host, uint32_t layer, tri_error *err)
     pthread_mutex_lock(&host->lock);
     bool there = host->status == TRI_OK && event_sync(host, layer);
     if (there || host->status != TRI_OK) {
-        tri_status status = there ? TRI_OK : tell(host, err);
+        tri_status status = there ? TRI_OK : host_tell(host, err);
         pthread_mutex_unlock(&host->lock);
         return status;
     }
     double since = clock_seconds();
     struct timespec until = clock_after_ms(host->options.timeout_ms);
+    event_waits(host, layer);
     while (!there && host->status == TRI_OK && timed_out == 0) {
         if (!work_help(host))
             timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
         there = host->status == TRI_OK && event_sync(host, layer);
     }
     host->stats.wait_s += clock_seconds() - since;
+    if (there)
+        end_wait(host, layer, clock_seconds() - since);
     tri_status status = there                    ? TRI_OK
-                        : host->status != TRI_OK ? tell(host, err)
+                        : host->status != TRI_OK ? host_tell(host, err)
                                                  : fail_sync(host, layer, err);
     pthread_mutex_unlock(&host->lock);
     return status;
+}
+
+/* Asked some clocks ahead, so that all owners hear of it in time. */
+enum { SAVE_LEAD = 4 };
+
+/* Of a clock that this worker has not ended, the parts need it to go on. */
+static bool has_gathered(const struct host *host)
+{
+    return !save_gathers(host->save) || host->core.coordinator.save.clock > host->core.worker.clock;
+}
+
+static void ask_to_save(struct host *host)
+{
+    if (host->save == NULL)
+        return;
+    if (save_presses(host->save, host->core.worker.clock, SAVE_LEAD)) {
+        (void)wait_until(host, has_gathered, host->options.timeout_ms);
+        pthread_mutex_unlock(&host->lock);
+        save_wait_written(host->save);
+        pthread_mutex_lock(&host->lock);
+    }
+    save_keep(host->save, host->core.worker.clock);
+    uint64_t at = save_due(host->save, host->core.worker.clock, SAVE_LEAD);
+    if (at > 0)
+        event_mark(host, at);
 }
 
 tri_status host_clock(struct host *host, uint64_t *clock, tri_error *err)
@@ -576,8 +744,9 @@ tri_status host_clock(struct host *host, uint64_t *clock, tri_error *err)
     if (status == TRI_OK) {
         *clock = host->core.worker.clock;
         host->stats.clocks = *clock;
+        ask_to_save(host);
     } else {
-        (void)tell(host, err);
+        (void)host_tell(host, err);
     }
     pthread_mutex_unlock(&host->lock);
     return status;
@@ -596,16 +765,50 @@ const struct agreement *host_agreement(const struct host *host)
     return host->agreement;
 }
 
+static uint32_t live_workers(const struct host *host)
+{
+    uint32_t live = 0;
+    for (uint32_t r = 0; r < host->options.workers; r++)
+        live += !watch_departed(&host->core.member.watch, r);
+    return live;
+}
+
 void host_get_stats(struct host *host, struct host_stats *out)
 {
     pthread_mutex_lock(&host->lock);
     *out = host->stats;
     if (host->has_core) {
         out->view = host->core.member.view;
-        for (uint32_t r = 0; r < host->options.workers; r++)
-            out->live_workers += !watch_departed(&host->core.member.watch, r);
+        out->live_workers = live_workers(host);
     }
     pthread_mutex_unlock(&host->lock);
+}
+
+uint64_t host_first(const struct host *host)
+{
+    return host->first;
+}
+
+/* ---- checkpoints ---- */
+
+void host_set_save(struct host *host, struct save *save)
+{
+    pthread_mutex_lock(&host->lock);
+    host->save = save;
+    pthread_mutex_unlock(&host->lock);
+}
+
+void host_want_save(struct host *host, uint64_t clock)
+{
+    pthread_mutex_lock(&host->lock);
+    if (host->save != NULL)
+        save_want(host->save, clock);
+    pthread_mutex_unlock(&host->lock);
+}
+
+static bool has_saved(const struct host *host)
+{
+    return host->save == NULL || !save_waits(host->save);
 }
 
 /* ---- closing ---- */
@@ -619,8 +822,14 @@ static bool is_flushed(const struct host *host)
 static void say_goodbye(struct host *host)
 {
     if (host->status == TRI_OK && has_started(host) && host->core.has_worker) {
+        host_phase(host, "closing after clock %llu", (unsigned long long)host->core.worker.clock);
         event_close(host);
-        (void)wait_until(host, has_ended, host->options.timeout_ms);
+        if (wait_until(host, has_ended, host->options.timeout_ms) == TRI_OK)
+            host_phase(host, "the job has ended: %u of %u workers came through", live_workers(host),
+                       host->options.workers);
+        else if (host->status == TRI_OK)
+            (void)fail_wait(host, "the others to close", NULL);
+        (void)wait_until(host, has_saved, host->options.timeout_ms);
     }
     struct timespec until = clock_after_ms(host->status == TRI_OK ? host->options.timeout_ms : 500);
     int timed_out = 0;
@@ -628,11 +837,31 @@ static void say_goodbye(struct host *host)
         timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
 }
 
+void host_refuse(struct host *host, const tri_error *why)
+{
+    struct message message = {.kind = WIRE_FAILED,
+                              .role = CORE_MEMBER,
+                              .status = why->status,
+                              .bytes = (const uint8_t *)why->text,
+                              .len = strlen(why->text)};
+    struct timespec until = clock_after_ms(2000);
+    int timed_out = 0;
+    pthread_mutex_lock(&host->lock);
+    for (uint32_t n = 1; n < host->nodes; n++)
+        host_send(host, n, &message, (struct core_ref){.space = CORE_NOWHERE});
+    while (!is_flushed(host) && timed_out == 0)
+        timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
+    pthread_mutex_unlock(&host->lock);
+}
+
 static void stop_thread(struct host *host)
 {
     pthread_mutex_lock(&host->lock);
+    host->closing = true;
     if (host->has_core)
         say_goodbye(host);
+    if (host->status != TRI_OK)
+        flight_write(host, &host->err); /* if no call has told it */
     host->quit = true;
     host_wake(host);
     pthread_mutex_unlock(&host->lock);
@@ -650,6 +879,7 @@ void host_close(struct host *host)
         host->transport_ops->close(host->transport);
     host_messages_fini(host);
     trace_close(host->trace);
+    flight_free(host->flight);
     if (host->made_core)
         node_fini(&host->core);
     forms_fini(&host->forms);
@@ -658,6 +888,7 @@ void host_close(struct host *host)
     agree_free(host->agreement);
     buf_fini(&host->book);
     mem_free(host->mem, host->scratch);
+    mem_free(host->mem, host->steps);
     (void)pthread_mutex_destroy(&host->lock);
     (void)pthread_cond_destroy(&host->changed);
     (void)pthread_cond_destroy(&host->work);
@@ -666,5 +897,6 @@ void host_close(struct host *host)
     mem_free(host->mem, (void *)host->options.coordinator);
     mem_free(host->mem, (void *)host->options.listen);
     mem_free(host->mem, (void *)host->options.trace);
+    mem_free(host->mem, (void *)host->options.flight);
     mem_free(host->mem, host);
 }

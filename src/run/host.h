@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "mod/transport.h"
 #include "run/agree.h"
+#include "run/checkpoint.h"
 #include "run/forms.h"
 #include "store/worker.h"
 
@@ -38,14 +39,30 @@ struct host_options {
 };
 
 struct host;
+struct save;
 
 /* Waits until all nodes are there. On success *out is the caller's until host_close(). */
 tri_status host_open(const struct host_options *options, struct host **out, tri_error *err);
 
-/* A node with a worker: plans, starts, and waits for the initial values. layers are those of the
- * agreement, which the host takes over, also when it fails. */
-tri_status host_start(struct host *host, struct agreement *agreement,
-                      const struct store_layer *layers, tri_error *err);
+/* What a node with a worker starts with. */
+struct host_job {
+    struct agreement *agreement; /* the host's from then on, also when it fails */
+    const struct store_layer *layers;
+    const struct checkpoint *from; /* node 0: what the job goes on from; NULL: the beginning. Not
+                                      needed after it */
+    const struct checkpoint_kept *kept; /* values to be filled with rank 0's when it is resumed */
+    uint32_t kept_count;
+};
+
+/* Plans, starts, and waits for the initial values. */
+tri_status host_start(struct host *host, const struct host_job *job, tri_error *err);
+uint64_t host_first(const struct host *host); /* the clock that it begins with */
+
+/* Node 0, after the start: makes checkpoints with it. Stays the caller's, and outlives the host. */
+void host_set_save(struct host *host, struct save *save);
+void host_want_save(struct host *host, uint64_t clock);
+/* Tells all others why this node cannot start; before host_close(). */
+void host_refuse(struct host *host, const tri_error *why);
 
 /* A node without one: takes the book of node 0 and serves until the job is over. */
 tri_status host_serve(struct host *host, tri_error *err);

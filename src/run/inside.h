@@ -7,7 +7,10 @@
 #include "core/node.h"
 #include "core/queue.h"
 #include "run/convert.h"
+#include "run/flight.h"
 #include "run/host.h"
+#include "run/join.h"
+#include "run/save.h"
 #include "store/server.h"
 
 #ifdef __cplusplus
@@ -21,7 +24,8 @@ struct outgoing {
     size_t head_bytes;
     struct transport_run runs[TRANSPORT_RUNS]; /* of values, where they lie */
     uint64_t data_bytes;
-    bool beat; /* a heartbeat */
+    float *owned; /* values that are freed when it is sent; NULL: none */
+    bool beat;    /* a heartbeat */
 };
 
 /* A message that is coming in, or one that came before there was a core to take it. */
@@ -54,6 +58,8 @@ struct peer {
     bool departed;                /* the core gave the node up */
     bool to_drop;
     bool beating;                    /* a heartbeat waits already */
+    bool evicted;                    /* node 0: it was told why */
+    char why[80];                    /* the connection broke; "" while it has not */
     uint64_t incarnation;            /* of its process; 0: not met yet */
     char seen[HOST_ADDRESS_TEXT];    /* the other end of its connection */
     char address[HOST_ADDRESS_TEXT]; /* where it listens */
@@ -100,6 +106,7 @@ struct host {
     tri_error err;
     char wait[240]; /* what is waited for, as the core last said */
 
+    struct join join;
     struct peer *peers; /* [nodes] */
     uint32_t missing;   /* connections that are needed and not there */
     uint32_t unknown;   /* node 0: nodes that have not said where they listen */
@@ -125,24 +132,56 @@ struct host {
     void *scratches[HOST_SCRATCHES]; /* of callers that help */
     bool scratch_used[HOST_SCRATCHES];
     struct host_stats stats;
-    struct trace *trace; /* of the core's events; NULL: none */
+    /* checkpoints */
+    uint64_t first;                /* clock that the job begins with */
+    uint64_t *steps;               /* [layers] of the optimiser before it; NULL: none */
+    const struct checkpoint *from; /* node 0, while it starts: what the job goes on from */
+    uint32_t states_out;           /* parts of that which have not come to those who keep them */
+    struct save *save;             /* node 0: NULL: none are made */
+    struct trace *trace;           /* of the core's events; NULL: none */
+    struct flight *flight;         /* the last events; NULL: none are kept */
+    bool flight_writing, flight_written; /* now; of the failure that ended this node's part */
+    uint64_t flight_clock;               /* 1 + that of the newest file; 0: none is written */
+    bool closing;
 };
 
 /* All of these are called with the lock, unless they say otherwise. */
 
-/* host.c */
+/* failure.c: how failures are told */
+/* The node's part in the job is over; where and next are found if they are not there. */
 void host_fail(struct host *host, tri_status status, const char *text);
-struct core_out host_out(struct host *host);
-void host_wake(struct host *host); /* the node's thread, from another one */
+void host_fail_as(struct host *host, const tri_error *err);
+/* For the caller: why it failed, and where the last events are. May give up the lock meanwhile. */
+tri_status host_tell(struct host *host, tri_error *err);
 
 struct host_name {
     char text[48];
 };
 struct host_name host_name(const struct host *host, uint32_t node); /* "rank 3", "server 0" */
+struct host_place {
+    char text[160];
+};
+struct host_place host_place(const struct host *host, uint32_t node); /* "rank 3 at 10.0.0.7:99" */
+const char *host_address(const struct host *host, uint32_t node);     /* "": not known */
+/* Where the first few others are that a text names, "rank 3 is at 10.0.0.7:4711, ..."; "" if that
+ * is not known. */
+void host_places(const struct host *host, const char *text, size_t most, char *out, size_t size);
+
+/* flight_write.c: the ring as a file, unless err is the caller's own mistake; err->next then names
+ * it. Of what the host itself failed with (host->err) only the first time. Gives up the lock. */
+void flight_write(struct host *host, tri_error *err);
+
+/* host.c */
+struct core_out host_out(struct host *host);
+void host_wake(struct host *host); /* the node's thread, from another one */
+
 uint8_t host_roles(const struct host *host);
 
 /* messages.c: what goes out and comes in */
 void host_send(struct host *host, uint32_t to, const struct message *message, struct core_ref ref);
+/* Values from other memory than the stores', to another node; owned: freed when they are out. */
+void host_send_memory(struct host *host, uint32_t to, const struct message *message, float *values,
+                      bool owned);
 void host_sent(struct host *host, uint32_t to, struct outgoing *out, bool sent);
 void host_purge(struct host *host, uint32_t peer, bool control);
 void host_runs(const struct host *host, struct core_ref ref,
@@ -163,7 +202,12 @@ void calls_lost_early(struct host *host, uint32_t number);
 tri_status join_open(struct host *host, tri_error *err); /* without the lock, as the next */
 tri_status join_wait(struct host *host, tri_error *err);
 void join_up(struct host *host, uint32_t peer);
+void join_lost(struct host *host, uint32_t peer, bool was_up, const char *why); /* before START */
 bool join_peers(struct host *host, const struct incoming *incoming);
+
+/* alike.c: node 0 compares what it is told to run with the others, before the job starts. True: the
+ * core is not to see the message. */
+bool alike_take(struct host *host, const struct incoming *incoming);
 
 /* events.c: the calls of core/node.h, and the trace of them */
 void event_join(struct host *host, uint64_t now);
@@ -181,6 +225,21 @@ bool event_sync(struct host *host, uint32_t layer);
 void event_clock(struct host *host);
 void event_checksum(struct host *host, uint32_t crc);
 void event_close(struct host *host);
+void event_mark(struct host *host, uint64_t at);
+/* Only for the recorder: the caller begins to wait; an operation; a message of any direction. */
+void event_waits(struct host *host, uint32_t layer);
+void event_op(struct host *host, enum flight_kind kind, const struct core_op *op);
+void event_passed(struct host *host, enum flight_kind kind, uint32_t node,
+                  const struct message *message);
+
+/* state.c: what checkpoints are made of */
+tri_status state_tell(struct host *host, const struct host_job *job, tri_error *err);
+bool state_is_told(const struct host *host);
+tri_status state_hear(struct host *host, const struct host_job *job, tri_error *err);
+void state_give(struct host *host);
+bool state_is_given(const struct host *host);
+bool state_take(struct host *host, const struct incoming *incoming);
+void state_copy(struct host *host, const struct core_op *op); /* without the lock */
 
 /* work.c: operations */
 void work_add(struct host *host, const struct core_op *op);

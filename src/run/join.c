@@ -1,11 +1,12 @@
 /* Meeting the other nodes: everybody connects to node 0 and says where it listens; node 0 tells
- * all of it to all; then each connects to those before it. */
+ * all of it to all; then each connects to those before it. Who waits says for whom. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "os/clock.h"
 #include "os/interfaces.h"
+#include "run/greeting.h"
 #include "run/inside.h"
 #include "wire/peers.h"
 
@@ -66,6 +67,7 @@ static void tell_own(struct host *host)
     buf_fini(&data);
 }
 
+/* To all that are there: where those listen that have said it. */
 static void tell_all(struct host *host)
 {
     struct buf data;
@@ -76,10 +78,12 @@ static void tell_all(struct host *host)
     wire_peers_begin(&out, &data);
     for (uint32_t n = 1; n < host->nodes && status == TRI_OK; n++) {
         struct wire_peer peer = {n, text_of(host->peers[n].address)};
-        status = wire_peers_add(&out, &peer, &err);
+        if (peer.address.len > 0)
+            status = wire_peers_add(&out, &peer, &err);
     }
     for (uint32_t n = 1; n < host->nodes && status == TRI_OK; n++)
-        send_peers(host, n, &data);
+        if (host->peers[n].up)
+            send_peers(host, n, &data);
     if (status != TRI_OK)
         host_fail(host, err.status, err.text);
     buf_fini(&data);
@@ -103,11 +107,13 @@ static void connect_to(struct host *host, uint32_t node, struct wire_text addres
 {
     struct peer *peer = &host->peers[node];
     tri_error err = {0};
+    if (peer->address[0] != '\0')
+        return; /* node 0 tells it again when more have come */
     note_address(peer, address);
     if (node >= host->options.node || !peer->needed || node == 0)
         return; /* it comes to us */
     if (host->transport_ops->connect(host->transport, node, peer->address, &err) != TRI_OK)
-        host_fail(host, err.status, err.text);
+        host_fail_as(host, &err);
 }
 
 bool join_peers(struct host *host, const struct incoming *incoming)
@@ -121,6 +127,7 @@ bool join_peers(struct host *host, const struct incoming *incoming)
     if (wire_peers_decode(&incoming->header, incoming->data, &host->convert.limits, &list, &err) !=
         TRI_OK)
         return false;
+    host->join.listed = host->options.node != 0;
     while (wire_peer_next(&list, &peer)) {
         if (peer.node >= host->nodes)
             return false;
@@ -152,52 +159,205 @@ void join_up(struct host *host, uint32_t number)
     host->transport_ops->send(host->transport, number);
 }
 
-/* "ranks 2, 3 and 5 more" */
+/* ---- who is missing ---- */
+
+/* Has it not come, as far as is known here? Node 0 sees it, and tells the others. */
+static bool is_absent(const struct host *host, uint32_t node)
+{
+    const struct peer *peer = &host->peers[node];
+    if (node == host->options.node || peer->up)
+        return false;
+    if (host->options.node == 0 || !host->peers[0].up)
+        return host->options.node == 0 || node == 0;
+    return host->join.listed && peer->address[0] == '\0';
+}
+
+static bool is_unmet(const struct host *host, uint32_t node)
+{
+    return host->peers[node].needed && !host->peers[node].up;
+}
+
+/* Appends "rank 2" or "ranks 2, 3 and 5 more": of the nodes from `first` to before `end`. */
+static void name_some(const struct host *host, uint32_t first, uint32_t end,
+                      bool (*is_one)(const struct host *host, uint32_t node), struct buf *out)
+{
+    enum { MOST = 8 };
+    size_t count = 0, named = 0;
+    for (uint32_t n = first; n < end; n++)
+        count += is_one(host, n);
+    for (uint32_t n = first; n < end && named < MOST; n++) {
+        if (!is_one(host, n))
+            continue;
+        struct host_name name = host_name(host, n);
+        size_t kind = strcspn(name.text, " ");
+        if (named == 0)
+            buf_format(out, "%s%.*s%s", out->len > 0 ? ", " : "", (int)kind, name.text,
+                       count > 1 ? "s" : "");
+        buf_format(out, "%s%s", named++ > 0 ? "," : "", name.text + kind);
+    }
+    if (count > named)
+        buf_format(out, " and %zu more", count - named);
+}
+
 static void name_missing(const struct host *host, char *out, size_t size)
 {
-    size_t at = 0, named = 0;
-    for (uint32_t n = 0; n < host->nodes; n++) {
-        if (!host->peers[n].needed || host->peers[n].up)
-            continue;
-        int length = 0;
-        if (named++ < 8 && at < size)
-            length =
-                snprintf(out + at, size - at, "%s%s", at > 0 ? ", " : "", host_name(host, n).text);
-        at += length > 0 ? (size_t)length : 0;
+    struct buf text;
+    buf_init(&text, host->mem);
+    name_some(host, 0, host->options.workers, is_absent, &text);
+    name_some(host, host->options.workers, host->nodes, is_absent, &text);
+    if (text.len == 0 && host->join.listed) { /* all have come, and do not reach each other */
+        name_some(host, 0, host->options.workers, is_unmet, &text);
+        name_some(host, host->options.workers, host->nodes, is_unmet, &text);
     }
-    if (named > 8 && at < size)
-        (void)snprintf(out + at, size - at, " and %zu more", named - 8);
+    bool told = text.len > 0 && buf_ok(&text);
+    (void)snprintf(out, size, "%.*s", told ? (int)text.len : 20,
+                   told ? text.data : "the other nodes");
+    buf_fini(&text);
+}
+
+static const char *meeting_place(const struct host *host)
+{
+    return host->options.node == 0 ? host->transport_ops->address(host->transport)
+                                   : host->options.coordinator;
 }
 
 static tri_status fail_missing(const struct host *host, tri_error *err)
 {
-    char who[200] = "";
+    char who[160] = "";
+    const char *last = host->join.strangers.last;
     name_missing(host, who, sizeof who);
-    fail(err, TRI_ETIMEOUT, "waited %.3g s in vain for %s to join", host->options.timeout_ms / 1e3,
-         who);
-    if (host->options.node == 0)
-        fail_why(err, "this is node 0 of job '%.40s', listening at %.60s", host->options.job,
-                 host->transport_ops->address(host->transport));
+    fail(err, TRI_ETIMEOUT, "waited %.3g s in vain for %s to join at %.60s",
+         host->options.timeout_ms / 1e3, who, meeting_place(host));
+    if (last[0] != '\0')
+        fail_why(err, "last %s %s", host->options.node == 0 ? "turned away:" : "heard from", last);
     else
-        fail_why(err, "node 0 is at %.60s", host->options.coordinator);
-    fail_next(err, "see whether they run, and reach that address; timeout_ms makes it wait longer");
+        fail_why(err, "this is %s of job '%.40s'%s", host_name(host, host->options.node).text,
+                 host->options.job,
+                 host->options.node == 0 || host->peers[0].up ? "; it hears the others that came"
+                                                              : "; nobody answers there");
+    fail_next(err, "see whether they run, and reach that address; TRIDENT_TIMEOUT_MS makes it wait "
+                   "longer");
     return TRI_ETIMEOUT;
+}
+
+/* ---- waiting ---- */
+
+static void tell_wait(const struct host *host, uint64_t since_ms)
+{
+    char who[160] = "";
+    name_missing(host, who, sizeof who);
+    log_write(&host->log, LOG_WARN, "waiting %.3g s for %s to join at %.80s",
+              (double)since_ms / 1e3, who, meeting_place(host));
+}
+
+/* The last words of a node that gives up: node 0 to all, the others to node 0. */
+static void tell_failure(struct host *host, const tri_error *err)
+{
+    const uint32_t self = host->options.node;
+    struct message message = {.kind = WIRE_FAILED,
+                              .role = self == 0 ? CORE_MEMBER : CORE_COORDINATOR,
+                              .from = self,
+                              .status = err->status,
+                              .bytes = (const uint8_t *)err->text,
+                              .len = strlen(err->text)};
+    for (uint32_t n = 0; n < host->nodes; n++)
+        if (n != self && host->peers[n].up && (self == 0 || n == 0))
+            host_send(host, n, &message, (struct core_ref){.space = CORE_NOWHERE});
+    struct timespec until = clock_after_ms(500);
+    int timed_out = 0;
+    while (host->waiting_out > 0 && timed_out == 0)
+        timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
+}
+
+/* Waits until all are there, and says now and then who is not: after a tenth of the limit, but at
+ * least two seconds, then whenever it has been twice as long. Where the limit is short, node 0
+ * tells the others in time who is there, and nobody is bothered. */
+static void wait_for_all(struct host *host)
+{
+    enum { LEAST_MS = 2000 };
+    uint64_t limit = host->options.timeout_ms, at = limit / 10;
+    at = at > LEAST_MS ? at : LEAST_MS;
+    at = at < limit / 4 ? at : limit / 4 + 1;
+    double begin = clock_seconds();
+    struct timespec until = clock_after_ms((uint32_t)at);
+    while (host->phase == HOST_MEETING && host->status == TRI_OK) {
+        if (pthread_cond_timedwait(&host->changed, &host->lock, &until) == 0)
+            continue;
+        if (at >= limit)
+            return;
+        if (at >= LEAST_MS)
+            tell_wait(host, at);
+        if (host->options.node == 0)
+            tell_all(host);
+        at = 2 * at < limit ? 2 * at : limit;
+        double left = (double)at - 1e3 * (clock_seconds() - begin);
+        until = clock_after_ms(left > 1 ? (uint32_t)left : 1);
+    }
 }
 
 tri_status join_wait(struct host *host, tri_error *err)
 {
-    struct timespec until = clock_after_ms(host->options.timeout_ms);
-    int timed_out = 0;
+    tri_error why = {0};
     pthread_mutex_lock(&host->lock);
-    while (host->phase == HOST_MEETING && host->status == TRI_OK && timed_out == 0)
-        timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
+    wait_for_all(host);
     tri_status status = host->status;
-    if (status != TRI_OK && err != NULL)
-        *err = host->err;
-    else if (status == TRI_OK && host->phase == HOST_MEETING)
-        status = fail_missing(host, err);
+    if (status != TRI_OK)
+        why = host->err;
+    else if (host->phase == HOST_MEETING)
+        status = fail_missing(host, &why);
+    if (status != TRI_OK)
+        tell_failure(host, &why);
     pthread_mutex_unlock(&host->lock);
+    if (status != TRI_OK && err != NULL)
+        *err = why;
     return status;
+}
+
+/* ---- losing somebody before the job begins ---- */
+
+/* It may have said why before it hung up. */
+static bool fail_as_told(struct host *host)
+{
+    struct incoming *told = host_take_early(host, WIRE_REFUSED);
+    if (told == NULL)
+        told = host_take_early(host, WIRE_FAILED);
+    if (told == NULL)
+        return false;
+    const struct message *message = &told->message;
+    bool rank = host->options.node == 0; /* node 0 speaks for all */
+    char text[240];
+    (void)snprintf(text, sizeof text, "%s%s%.*s", rank ? host_name(host, message->from).text : "",
+                   rank ? ": " : "", (int)message->len, (const char *)message->bytes);
+    host_fail(host, message->kind == WIRE_REFUSED ? TRI_EMISMATCH : message->status, text);
+    host_put_back(host, told);
+    return true;
+}
+
+static void fail_early(struct host *host, uint32_t number, bool was_up, const char *why)
+{
+    const size_t prefix = sizeof TRANSPORT_REFUSED - 1;
+    const struct host_place place = host_place(host, number);
+    tri_error err = {0};
+    if (fail_as_told(host))
+        return;
+    if (strncmp(why, TRANSPORT_REFUSED, prefix) == 0)
+        fail(&err, TRI_EMISMATCH, "%.90s refused this process: %s", place.text, why + prefix);
+    else if (was_up)
+        fail(&err, TRI_EPEER, "%.100s hung up before all had joined: %s", place.text, why);
+    else
+        fail(&err, TRI_EPEER, "no connection to %.100s: %s", place.text, why);
+    host_fail_as(host, &err);
+}
+
+void join_lost(struct host *host, uint32_t number, bool was_up, const char *why)
+{
+    bool meeting = host->phase == HOST_MEETING;
+    if (number == 0 || (meeting && (host->options.node == 0 || !was_up)))
+        fail_early(host, number, was_up, why);
+    else if (host->phase == HOST_RUNNING && host->options.node == 0)
+        calls_lost_early(host, number);
+    else if (meeting && host->peers[number].needed)
+        host->missing++; /* and node 0, which has lost it, too, will say so */
 }
 
 /* ---- the beginning ---- */
@@ -210,7 +370,8 @@ static const char *listen_at(const struct host_options *options)
         return options->listen;
     if (strncmp(options->coordinator, "inproc:", 7) == 0)
         return "inproc:0";
-    if (interfaces_is_loopback(options->coordinator))
+    bool guarded = options->token != NULL && options->token[0] != '\0';
+    if (!guarded || interfaces_is_loopback(options->coordinator))
         return options->coordinator[0] == '[' ? "[::1]:0" : "127.0.0.1:0";
     return options->coordinator[0] == '[' ? "[::]:0" : "0.0.0.0:0";
 }
@@ -227,10 +388,14 @@ tri_status join_open(struct host *host, tri_error *err)
                                         .connect_ms = 2 * host->options.timeout_ms,
                                         .name = host->options.transport,
                                         .log = &host->log,
-                                        .self = host->options.node};
+                                        .self = host->options.node,
+                                        .token = host->options.token,
+                                        .job = host->options.job,
+                                        .fits = greeting_fits};
     calls_greeting(host, options.greeting);
     count(host);
     tri_status status = host->transport_ops->open(&options, &host->transport, err);
+    host->options.token = NULL; /* the caller's, and not needed any more */
     if (status == TRI_OK && host->options.node != 0)
         status = host->transport_ops->connect(host->transport, 0, host->options.coordinator, err);
     if (status == TRI_OK && host->missing == 0)

@@ -4,6 +4,7 @@
 #include "core/bits.h"
 #include "os/clock.h"
 #include "run/inside.h"
+#include "store/floats.h"
 
 static bool is_control(enum wire_kind kind)
 {
@@ -74,6 +75,7 @@ static bool fill(struct host *host, const struct message *message, struct core_r
         return false;
     }
     memset(out->runs, 0, sizeof out->runs);
+    out->owned = NULL;
     out->data_bytes = out->head.len - out->head_bytes;
     if (convert_has_values(message->kind)) {
         out->data_bytes = convert_data_bytes(message, host->convert.layout);
@@ -84,33 +86,48 @@ static bool fill(struct host *host, const struct message *message, struct core_r
     return true;
 }
 
-static void send_to(struct host *host, uint32_t to, const struct message *message,
-                    struct core_ref ref)
+/* False: there is nobody to send it to, or no memory. */
+static bool send_to(struct host *host, uint32_t to, const struct message *message,
+                    struct core_ref ref, const struct transport_run *memory)
 {
     struct peer *peer = &host->peers[to];
     bool control = is_control(message->kind);
     if (peer->down || (peer->departed && !control) ||
         (message->kind == WIRE_HEARTBEAT && peer->beating))
-        return;
+        return false;
     struct outgoing *out = new_outgoing(host);
     if (out == NULL) {
         host_fail(host, TRI_ENOMEM, "out of memory for a message");
-        return;
+        return false;
     }
     tri_error err = {0};
     if (!fill(host, message, ref, out)) {
         free_outgoing(host, out);
-        return;
+        return false;
     }
+    if (memory != NULL)
+        out->runs[0] = (struct transport_run){memory->at, (size_t)out->data_bytes};
     struct queue *queue = control ? &peer->control : &peer->values;
     if (queue_push(queue, message, &ref, out, &err) != TRI_OK) {
         free_outgoing(host, out);
         host_fail(host, err.status, err.text);
-        return;
+        return false;
     }
+    if (memory != NULL && memory->bytes > 0)
+        out->owned = memory->at;
     peer->beating = peer->beating || out->beat;
     host->waiting_out++;
     host->transport_ops->send(host->transport, to);
+    return true;
+}
+
+void host_send_memory(struct host *host, uint32_t to, const struct message *message, float *values,
+                      bool owned)
+{
+    struct transport_run memory = {values, owned};
+    bool sent = send_to(host, to, message, (struct core_ref){.space = CORE_NOWHERE}, &memory);
+    if (!sent && owned)
+        floats_free(host->mem, values);
 }
 
 void host_sent(struct host *host, uint32_t to, struct outgoing *out, bool sent)
@@ -122,6 +139,8 @@ void host_sent(struct host *host, uint32_t to, struct outgoing *out, bool sent)
         host->stats.sent_bytes += out->data_bytes;
         host->stats.header_bytes += out->head_bytes;
     }
+    floats_free(host->mem, out->owned);
+    out->owned = NULL;
     free_outgoing(host, out);
     if (--host->waiting_out == 0)
         pthread_cond_broadcast(&host->changed);
@@ -263,7 +282,7 @@ void host_send(struct host *host, uint32_t to, const struct message *message, st
     if (to == host->options.node)
         send_to_self(host, message, ref);
     else
-        send_to(host, to, message, ref);
+        (void)send_to(host, to, message, ref, NULL);
 }
 
 /* ---- before there is a core ---- */
@@ -281,7 +300,8 @@ void host_replay(struct host *host)
     host->early_end = &host->early;
     while (incoming != NULL) {
         struct incoming *next = incoming->next;
-        event_message(host, clock_us(), &incoming->message);
+        if (!alike_take(host, incoming))
+            event_message(host, clock_us(), &incoming->message);
         host_put_back(host, incoming);
         incoming = next;
     }

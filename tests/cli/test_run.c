@@ -211,7 +211,8 @@ TEST(a_server_has_a_node_and_no_rank)
     (void)state;
     struct run_request request;
     struct run_environment environment;
-    const struct run_job job = {.name = "true-1", .token = "secret", .port = 4000, .threads = 1};
+    const struct run_job job = {
+        .name = "true-1", .token = "secret", .address = "127.0.0.1", .port = 4000, .threads = 1};
     read_request(&request);
     assert_int_equal(run_servers(&request), 2);
     assert_int_equal(setenv("RANK", "8", 1), 0); /* of an outer job */

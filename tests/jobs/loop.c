@@ -42,6 +42,8 @@ struct loop {
 static int complain(const struct loop *loop, const tri_error *err)
 {
     fprintf(stderr, "loop: %s: %s\n", tri_status_name(err->status), err->text);
+    if (err->where[0] != '\0')
+        fprintf(stderr, "  where: %s\n", err->where);
     if (err->why[0] != '\0')
         fprintf(stderr, "  why:   %s\n", err->why);
     if (err->next[0] != '\0')
@@ -138,7 +140,9 @@ static tri_status iterate(struct loop *loop, uint64_t *clock, tri_error *err)
 
 static tri_status train(struct loop *loop, tri_error *err)
 {
-    uint64_t clock = 0;
+    tri_stats stats;
+    tri_get_stats(loop->job, &stats);
+    uint64_t clock = stats.clocks;
     tri_status status = TRI_OK;
     while (clock < loop->clocks && status == TRI_OK) {
         hold(loop, clock);

@@ -49,9 +49,14 @@ def trained(*more, **variables):
     return json.loads(out)
 
 
+def start_with(more, **variables):
+    return subprocess.Popen(train(*more), env=jobs.environment(**variables),
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
 def start(*more):
-    return subprocess.Popen(train(*more), env=jobs.environment(), stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return start_with(more)
 
 
 def ended(process):

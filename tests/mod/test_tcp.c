@@ -11,6 +11,7 @@
 #include "os/net.h"
 
 #include "mod/ends.h"
+#include "os/caller.h"
 
 static struct end ends[ENDS];
 
@@ -424,8 +425,68 @@ TEST(both_ends_must_use_as_many_sockets)
     open_end(0, 1, "127.0.0.1:0");
     open_end(1, 2, "127.0.0.1:0");
     end_connect(&ends[1], 0, address(0));
-    UNTIL(ends, 2, atomic_load(&ends[0].nonsenses) >= 2);
-    assert_string_equal(ends[0].what, "it uses 2 sockets for each peer, this process 1");
+    UNTIL(ends, 2, atomic_load(&ends[1].downs[0]) == 1); /* long before its time is up */
+    assert_true(atomic_load(&ends[0].nonsenses) >= 2);
+    assert_non_null(strstr(ends[0].what, "it uses 2 sockets for each peer, this process 1"));
+    assert_ptr_equal(strstr(ends[1].why, TRANSPORT_REFUSED), ends[1].why);
+    assert_non_null(strstr(ends[1].why, "it uses 1 sockets for each peer, this process 2"));
+    close_ends();
+}
+
+static void open_with_token(uint32_t id, const char *token, const char *job)
+{
+    struct transport_options options = end_options(&ends[id], id, 2, "127.0.0.1:0");
+    options.token = token;
+    options.job = job;
+    end_open_with(&ends[id], "tcp", &options);
+}
+
+TEST(only_those_with_the_same_token_and_job_come_up)
+{
+    (void)state;
+    static const struct {
+        const char *token, *job;
+    } others[] = {{"other", "job"}, {NULL, "job"}, {"token", "jo"}, {"", "job"}, {"tokenj", "ob"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        open_with_token(0, "token", "job");
+        open_with_token(1, others[i].token, others[i].job);
+        end_connect(&ends[1], 0, address(0));
+        UNTIL(ends, 2, atomic_load(&ends[1].downs[0]) == 1);
+        assert_string_equal(ends[1].why, TRANSPORT_REFUSED
+                            "wrong token; give all processes of a job the same TRIDENT_TOKEN");
+        assert_string_equal(ends[0].what, "it does not know the token of job 'job'");
+        assert_int_equal(atomic_load(&ends[0].ups[1]) + atomic_load(&ends[0].greets), 0);
+        close_ends();
+    }
+    open_with_token(0, "token", "job");
+    open_with_token(1, "token", "job");
+    join_two();
+    offer(1, 0, 50);
+    UNTIL(ends, 2, atomic_load(&ends[0].received[1]) == 50);
+    close_ends();
+}
+
+TEST(without_a_token_only_this_machine_is_used)
+{
+    (void)state;
+    tri_error err = {0};
+    struct transport *none = NULL;
+    static const char *const wide[] = {"0.0.0.0:0", "[::]:0", "192.0.2.1:0"};
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        struct transport_options options = end_options(&ends[0], 0, 1, wide[i]);
+        assert_int_equal(transport_find("tcp")->open(&options, &none, &err), TRI_EINPUT);
+        assert_non_null(strstr(err.text, "without a token"));
+        assert_non_null(strstr(err.next, "TRIDENT_TOKEN"));
+        assert_int_equal(ends[0].memory.live, 0);
+    }
+    open_end(0, 1, "127.0.0.1:0");
+    assert_int_equal(ends[0].ops->connect(ends[0].transport, 1, "192.0.2.1:7000", &err),
+                     TRI_EINPUT);
+    assert_non_null(strstr(err.text, "cannot connect to 192.0.2.1:7000 without a token"));
+    close_ends();
+    struct transport_options options = end_options(&ends[0], 0, 1, "0.0.0.0:0");
+    options.token = "token";
+    end_open_with(&ends[0], "tcp", &options);
     close_ends();
 }
 
@@ -434,8 +495,15 @@ TEST(both_ends_must_use_as_many_sockets)
 /* Puts bytes on the wire as end 1, past the code under test. */
 static int say_as_peer(const void *bytes, size_t len)
 {
-    uint8_t words[80] = "TRIP\1\0\1\0\0\0\0\0\1\0\0\0hello\1";
-    int fd = knock(address(0), words, sizeof words);
+    const uint8_t greeting[WORDS_GREETING_BYTES] = "hello\1";
+    uint8_t asked[WORDS_MOST_BYTES], answered[WORDS_MOST_BYTES], proof[WORDS_MOST_BYTES];
+    size_t heard = 0;
+    caller_ask(asked, 1, greeting, 7);
+    int fd = knock(address(0), asked, words_bytes(WORDS_ASKS));
+    UNTIL(ends, 1, caller_read(fd, answered, words_bytes(WORDS_ANSWERS), &heard));
+    caller_prove(proof, NULL, "", asked, answered);
+    size_t len_proof = words_bytes(WORDS_PROVES);
+    assert_int_equal(send(fd, proof, len_proof, MSG_NOSIGNAL), (ssize_t)len_proof);
     UNTIL(ends, 1, atomic_load(&ends[0].ups[1]) == 1);
     assert_int_equal(send(fd, bytes, len, MSG_NOSIGNAL), (ssize_t)len);
     return fd;
@@ -663,6 +731,8 @@ int main(void)
         cmocka_unit_test(a_greeting_that_is_refused_does_not_come_up),
         cmocka_unit_test(who_answers_must_be_who_was_called),
         cmocka_unit_test(both_ends_must_use_as_many_sockets),
+        cmocka_unit_test(only_those_with_the_same_token_and_job_come_up),
+        cmocka_unit_test(without_a_token_only_this_machine_is_used),
         cmocka_unit_test(a_header_that_is_none_is_nonsense),
         cmocka_unit_test(a_damaged_payload_is_nonsense),
         cmocka_unit_test(what_the_host_refuses_drops_the_peer),

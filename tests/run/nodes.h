@@ -46,8 +46,9 @@ struct nodes {
     uint64_t clocks;
     const struct mem *mem; /* of node `mem_node`; NULL: all use the heap */
     uint32_t mem_node;
-    bool two_threads;  /* updates and syncs of odd layers come from another thread */
-    const char *trace; /* of every node, see host_options; NULL: none */
+    bool two_threads;   /* updates and syncs of odd layers come from another thread */
+    const char *trace;  /* of every node, see host_options; NULL: none */
+    const char *flight; /* likewise */
     struct agreement *plan;
     struct toy net;
     struct nodes_one nodes[NODES_MOST];
@@ -154,7 +155,8 @@ static inline tri_status nodes_open(struct nodes_one *one)
                                    .timeout_ms = job->timeout_ms > 0 ? job->timeout_ms : 60000,
                                    .heartbeat_ms =
                                        job->heartbeat_ms > 0 ? job->heartbeat_ms : 20000,
-                                   .trace = job->trace};
+                                   .trace = job->trace,
+                                   .flight = job->flight};
     log_init(&options.log, LOG_ERROR, NULL, NULL);
     return host_open(&options, &one->host, &one->err);
 }
@@ -171,7 +173,8 @@ static inline tri_status nodes_start(struct nodes_one *one)
     tri_status status =
         agree_make(layers, job->count, &options, nodes_mem(one), &agreement, &one->err);
     if (status == TRI_OK)
-        status = host_start(one->host, agreement, one->own, &one->err);
+        status = host_start(
+            one->host, &(struct host_job){.agreement = agreement, .layers = one->own}, &one->err);
     return status;
 }
 

@@ -65,6 +65,14 @@ static struct agreement *through_book(const struct agreement *agreement)
     return got;
 }
 
+/* What rank 0 says of rank 3. */
+static bool differs(const struct agreement *of_3, const struct agreement *of_0, char *text,
+                    size_t size)
+{
+    struct agree_hello hello = {3, (const uint8_t *)of_3->hello.data, of_3->hello.len};
+    return agree_differ(of_0, &hello, text, size);
+}
+
 static void same_from_both(const struct agree_layer *layers, uint32_t count,
                            const struct agree_options *options)
 {
@@ -79,7 +87,7 @@ static void same_from_both(const struct agree_layer *layers, uint32_t count,
     assert_int_equal(mine->layout->layer_count, count);
     for (uint32_t i = 0; i < count; i++)
         assert_string_equal(theirs->layout->layers[i].name, layers[i].name);
-    if (agree_differ(mine, theirs, text, sizeof text))
+    if (differs(mine, theirs, text, sizeof text))
         fail_msg("%s", text);
     assert_string_equal(text, "");
     agree_free(mine);
@@ -195,7 +203,7 @@ TEST(options_that_mean_the_same_are_the_same)
     spelled.schemes = UINT32_MAX;
     spelled.home = home;
     struct agreement *a = make(small, SMALL, &plain), *b = make(small, SMALL, &spelled);
-    assert_false(agree_differ(a, b, text, sizeof text));
+    assert_false(differs(a, b, text, sizeof text));
     assert_true(a->layers_hash == b->layers_hash && a->plan_hash == b->plan_hash);
     agree_free(b);
     plain.aggregate = spelled.aggregate = true;
@@ -203,7 +211,7 @@ TEST(options_that_mean_the_same_are_the_same)
     agree_free(a);
     a = make(small, SMALL, &plain);
     b = make(small, SMALL, &spelled);
-    assert_false(agree_differ(a, b, text, sizeof text));
+    assert_false(differs(a, b, text, sizeof text));
     agree_free(a);
     agree_free(b);
 }
@@ -216,7 +224,7 @@ static void differ(const struct agree_layer *layers, uint32_t count,
     struct agree_options plain = options_of(4);
     struct agreement *mine = make(small, SMALL, &plain), *theirs = make(layers, count, options);
     char text[200];
-    assert_true(agree_differ(mine, theirs, text, sizeof text));
+    assert_true(differs(mine, theirs, text, sizeof text));
     assert_string_equal(text, wanted);
     assert_true(mine->layers_hash != theirs->layers_hash);
     agree_free(mine);
@@ -232,20 +240,20 @@ TEST(the_first_layer_that_differs_is_named)
     memcpy(layers, small, sizeof small);                                                           \
     change;                                                                                        \
     differ(layers, SMALL, &options, wanted)
-    DIFFER(layers[2].cols = 2048, "layer 2: 'fc7' is 4096x4096 here, 4096x2048 on node 0");
-    DIFFER(layers[2].name = "fc8", "layer 2 is 'fc7' here, 'fc8' on node 0");
-    DIFFER(layers[0].kind = TRI_OTHER, "layer 0: 'conv1' is CONV here, OTHER on node 0");
-    DIFFER(layers[1].bias = false, "layer 1: 'fc6' has a bias here, none on node 0");
-    DIFFER(layers[2].bias = true, "layer 2: 'fc7' has no bias here, one on node 0");
+    DIFFER(layers[2].cols = 2048, "layer 2: 'fc7' is 4096x4096 on rank 3, 4096x2048 on rank 0");
+    DIFFER(layers[2].name = "fc8", "layer 2 is 'fc7' on rank 3, 'fc8' on rank 0");
+    DIFFER(layers[0].kind = TRI_OTHER, "layer 0: 'conv1' is CONV on rank 3, OTHER on rank 0");
+    DIFFER(layers[1].bias = false, "layer 1: 'fc6' has a bias on rank 3, none on rank 0");
+    DIFFER(layers[2].bias = true, "layer 2: 'fc7' has no bias on rank 3, one on rank 0");
     DIFFER(layers[1].max_factor_rows = 9,
-           "layer 1: 'fc6' gives at most 8 factor rows here, 9 on node 0");
+           "layer 1: 'fc6' gives at most 8 factor rows on rank 3, 9 on rank 0");
 #undef DIFFER
     memcpy(layers, small, sizeof small);
     layers[SMALL] = layers[SMALL + 1] = small[2];
     layers[SMALL].name = "fc8";
     layers[SMALL + 1].name = "fc9";
-    differ(layers, SMALL + 2, &options, "node 0 has 2 more layers, from 'fc8' on");
-    differ(layers, SMALL - 1, &options, "this node has 1 more layer than node 0, from 'norm' on");
+    differ(layers, SMALL + 2, &options, "rank 0 has 2 more layers than rank 3, from 'fc8' on");
+    differ(layers, SMALL - 1, &options, "rank 3 has 1 more layer than rank 0, from 'norm' on");
 }
 
 TEST(the_first_option_that_differs_is_named)
@@ -258,20 +266,22 @@ TEST(the_first_option_that_differs_is_named)
         change;                                                                                    \
         differ(small, SMALL, &options, wanted);                                                    \
     } while (0)
-    DIFFER(options.consistency = "ssp:3", "option consistency is 'bsp' here, 'ssp:3' on node 0");
-    DIFFER(options.optimizer = "adam", "option optimizer is 'sgd' here, 'adam' on node 0");
-    DIFFER(options.placement = "lpt", "option placement is 'hash' here, 'lpt' on node 0");
-    DIFFER(options.scheme = "ps", "option scheme is '' here, 'ps' on node 0");
-    DIFFER(options.schemes = 1, "option schemes is 'ps,sfb,adam' here, 'ps' on node 0");
-    DIFFER(options.aggregate = true, "option aggregate is 'off' here, 'on' on node 0");
-    DIFFER(options.replicated = true, "option replicated is 'off' here, 'on' on node 0");
-    DIFFER(options.reproducible = false, "option reproducible is 'on' here, 'off' on node 0");
-    DIFFER(options.rule = PLAN_BYTES, "option rule is 'time' here, 'bytes' on node 0");
-    DIFFER(options.chunk_bytes = 4096, "option chunk is '0' here, '4096' on node 0");
-    DIFFER(options.bits_s = 1e9, "option bandwidth is '10000000000' here, '1000000000' on node 0");
-    DIFFER(options.workers = 5, "option workers is '4' here, '5' on node 0");
-    DIFFER(options.home = home, "option server-nodes is '0,1,2,3' here, "
-                                "'0,1,3,2' on node 0");
+    DIFFER(options.consistency = "ssp:3",
+           "option consistency is 'bsp' on rank 3, 'ssp:3' on rank 0");
+    DIFFER(options.optimizer = "adam", "option optimizer is 'sgd' on rank 3, 'adam' on rank 0");
+    DIFFER(options.placement = "lpt", "option placement is 'hash' on rank 3, 'lpt' on rank 0");
+    DIFFER(options.scheme = "ps", "option scheme is '' on rank 3, 'ps' on rank 0");
+    DIFFER(options.schemes = 1, "option schemes is 'ps,sfb,adam' on rank 3, 'ps' on rank 0");
+    DIFFER(options.aggregate = true, "option aggregate is 'off' on rank 3, 'on' on rank 0");
+    DIFFER(options.replicated = true, "option replicated is 'off' on rank 3, 'on' on rank 0");
+    DIFFER(options.reproducible = false, "option reproducible is 'on' on rank 3, 'off' on rank 0");
+    DIFFER(options.rule = PLAN_BYTES, "option rule is 'time' on rank 3, 'bytes' on rank 0");
+    DIFFER(options.chunk_bytes = 4096, "option chunk is '0' on rank 3, '4096' on rank 0");
+    DIFFER(options.bits_s = 1e9,
+           "option bandwidth is '10000000000' on rank 3, '1000000000' on rank 0");
+    DIFFER(options.workers = 5, "option workers is '4' on rank 3, '5' on rank 0");
+    DIFFER(options.home = home, "option server-nodes is '0,1,2,3' on rank 3, "
+                                "'0,1,3,2' on rank 0");
 #undef DIFFER
 }
 
@@ -417,10 +427,40 @@ TEST(a_long_list_of_nodes_is_cut_and_still_told_apart)
     options.home = home;
     struct agreement *theirs = make(small, SMALL, &options);
     assert_true(mine->layers_hash != theirs->layers_hash);
-    assert_true(agree_differ(mine, theirs, text, sizeof text));
+    assert_true(differs(mine, theirs, text, sizeof text));
     assert_non_null(strstr(text, "option server-nodes is '0,1,2,3,4"));
     agree_free(mine);
     agree_free(theirs);
+}
+
+/* Another version may know options that this one does not. */
+TEST(other_options_are_told_with_the_versions)
+{
+    (void)state;
+    struct agree_options options = options_of(2);
+    struct agreement *own = make(small, SMALL, &options);
+    struct wire_hello_out out;
+    struct wire_option option = {wire_text_of("zeal"), wire_text_of("on")};
+    struct buf data;
+    char text[200];
+    buf_init(&data, &mem_libc);
+    assert_int_equal(wire_hello_begin(&out, &data, "9.9.9", NULL), TRI_OK);
+    assert_int_equal(wire_hello_option(&out, &option, NULL), TRI_OK);
+    for (uint32_t i = 0; i < SMALL; i++) {
+        struct wire_layer layer = {.name = wire_text_of(small[i].name),
+                                   .kind = (uint8_t)small[i].kind,
+                                   .rows = small[i].rows,
+                                   .cols = small[i].cols,
+                                   .bias = small[i].bias ? small[i].rows : 0,
+                                   .max_factor_rows = small[i].max_factor_rows};
+        assert_int_equal(wire_hello_layer(&out, &layer, NULL), TRI_OK);
+    }
+    struct agree_hello hello = {1, (const uint8_t *)data.data, data.len};
+    assert_true(agree_differ(own, &hello, text, sizeof text));
+    assert_ptr_equal(
+        strstr(text, "rank 1 has other options than rank 0: it runs trident 9.9.9, rank 0 "), text);
+    buf_fini(&data);
+    agree_free(own);
 }
 
 TEST(the_hello_says_what_the_hash_says)
@@ -495,6 +535,7 @@ int main(void)
         cmocka_unit_test(books_of_another_kind_are_refused),
         cmocka_unit_test(random_damage_is_refused_or_makes_another_sound_agreement),
         cmocka_unit_test(a_long_list_of_nodes_is_cut_and_still_told_apart),
+        cmocka_unit_test(other_options_are_told_with_the_versions),
         cmocka_unit_test(the_hello_says_what_the_hash_says),
         cmocka_unit_test(refused_memory_is_told_and_nothing_leaks),
     };

@@ -294,7 +294,7 @@ TEST(without_a_plan_only_what_comes_before_it_passes)
         struct convert sender = fixed_context(&fixed, 0), receiver = fixed_context(&fixed, 3);
         bool early = kind == WIRE_BOOK || kind == WIRE_REFUSED || kind == WIRE_HEARTBEAT ||
                      kind == WIRE_EVICTED || kind == WIRE_BYE || kind == WIRE_FAILED ||
-                     kind == WIRE_PEERS;
+                     kind == WIRE_PEERS || kind == WIRE_RESUME;
         struct wire_header header;
         struct message got;
         uint64_t set[WORDS];
@@ -303,8 +303,9 @@ TEST(without_a_plan_only_what_comes_before_it_passes)
         if (kind == WIRE_ROWS || kind == WIRE_PULL || kind == WIRE_HELLO)
             continue;
         message.layer = kind == WIRE_FACTORS ? fixed.fc : 0;
-        message.bytes = (const uint8_t *)"\0\0\0\0\0\0\0\0";
-        message.len = kind == WIRE_DECISION ? 8 : 4;
+        static const uint8_t zeros[16] = {0};
+        message.bytes = zeros;
+        message.len = kind == WIRE_RESUME ? 16 : kind == WIRE_DECISION ? 8 : 4;
         buf_clear(&fixed.out);
         assert_int_equal(convert_encode(&sender, &message, &fixed.out, &head, &err), TRI_OK);
         receiver.layout = NULL;

@@ -88,7 +88,33 @@ TEST(a_greeting_of_another_job_cluster_or_process_is_refused)
     assert_string_equal(err.text, "node 2 counts 5 nodes, node 2 counts 4");
     other.job = 9;
     assert_int_equal(greeting_check(&own, &other, &err), TRI_EMISMATCH);
-    assert_string_equal(err.text, "node 2 of another job has connected");
+    assert_string_equal(err.text, "node 2 belongs to another job");
+}
+
+TEST(bytes_fit_when_both_are_greetings_of_one_job)
+{
+    (void)state;
+    struct convert_greeting mine = {.job = 1,
+                                    .node = 2,
+                                    .nodes = 4,
+                                    .incarnation = 7,
+                                    .wire_min = 1,
+                                    .wire_max = 1,
+                                    .roles = 1};
+    uint8_t own[TRANSPORT_GREETING_BYTES], other[TRANSPORT_GREETING_BYTES];
+    tri_error err = {0};
+    greeting_encode(&mine, own);
+    mine.node = 1;
+    greeting_encode(&mine, other);
+    assert_int_equal(greeting_fits(own, other, &err), TRI_OK);
+    mine.nodes = 3;
+    greeting_encode(&mine, other);
+    assert_int_equal(greeting_fits(own, other, &err), TRI_EMISMATCH);
+    assert_string_equal(err.text, "node 1 counts 3 nodes, node 2 counts 4");
+    other[60] ^= 1;
+    assert_int_equal(greeting_fits(own, other, &err), TRI_EINPUT);
+    memset(other, 0, sizeof other);
+    assert_int_equal(greeting_fits(own, other, &err), TRI_EINPUT);
 }
 
 int main(void)
@@ -97,6 +123,7 @@ int main(void)
         cmocka_unit_test(greetings_come_back_and_one_wrong_bit_is_refused),
         cmocka_unit_test(what_is_no_greeting_is_called_by_its_name),
         cmocka_unit_test(a_greeting_of_another_job_cluster_or_process_is_refused),
+        cmocka_unit_test(bytes_fit_when_both_are_greetings_of_one_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 
 _Static_assert((int)MEET_GREETING_BYTES == (int)TRANSPORT_GREETING_BYTES, "one greeting");
 _Static_assert(MEET_NOBODY == TRANSPORT_STRANGER, "nobody is a stranger");
+_Static_assert(sizeof MEET_REFUSED == sizeof TRANSPORT_REFUSED, "one word for a refusal");
 
 enum {
     ROUND_BYTES = 1 << 20, /* of a conn in each direction in one round */
@@ -594,10 +595,10 @@ static uint32_t judge(void *ctx, const struct meet_guest *guest)
         return MEET_NOBODY;
     struct link *link = link_of(transport, peer, NULL);
     if (link == NULL || link->broken || link->up || link->conns[guest->index].source.fd >= 0)
-        return MEET_NOBODY;
+        return MEET_LATER;
     if (guest->dialled == MEET_NOBODY && meet_dialling(transport->meet, peer, guest->index)) {
         if (!gives_way(transport, guest->greeting))
-            return MEET_NOBODY;
+            return MEET_LATER;
         meet_hang_up(transport->meet, peer, guest->index);
     }
     return peer;
@@ -812,12 +813,15 @@ static tri_status make_tables(struct transport *transport, tri_error *err)
     return TRI_OK;
 }
 
-static tri_status start(struct transport *transport, const char *listen, tri_error *err)
+static tri_status start(struct transport *transport, tri_error *err)
 {
     struct meet_options meet = {.mem = transport->options.mem,
                                 .host = &transport->meet_host,
-                                .listen = listen,
-                                .sockets = transport->options.sockets};
+                                .listen = transport->options.listen,
+                                .sockets = transport->options.sockets,
+                                .token = transport->options.token,
+                                .job = transport->options.job,
+                                .fits = transport->options.fits};
     memcpy(meet.greeting, transport->options.greeting, sizeof meet.greeting);
     transport->meet_host = (struct meet_host){
         .ctx = transport, .judge = judge, .met = met, .missed = missed, .nonsense = meet_nonsense};
@@ -827,6 +831,7 @@ static tri_status start(struct transport *transport, const char *listen, tri_err
     meet.poller = transport->poller;
     if (status == TRI_OK)
         status = meet_open(&meet, &transport->meet, err);
+    transport->options.listen = transport->options.token = transport->options.job = NULL;
     return status;
 }
 
@@ -847,7 +852,7 @@ static tri_status tcp_open(const struct transport_options *options, struct trans
                        options->congestion);
         transport->tuning.congestion = transport->congestion;
     }
-    tri_status status = start(transport, options->listen, err);
+    tri_status status = start(transport, err);
     if (status != TRI_OK) {
         tcp_close(transport);
         return status;

@@ -41,8 +41,12 @@ static struct loader *open_loader(const struct data *data, uint32_t rank, uint32
                                   uint64_t first)
 {
     struct loader *loader = NULL;
-    const struct loader_options options = {
-        .data = data, .batch = BATCH, .rank = rank, .workers = workers, .seed = 8, .first = first};
+    const struct loader_options options = {.data = data,
+                                           .batch = BATCH,
+                                           .rank = rank,
+                                           .workers = workers,
+                                           .seed = 8,
+                                           .start = first * workers * BATCH};
     assert_int_equal(loader_open(&options, &mem_libc, &loader, NULL), TRI_OK);
     return loader;
 }
@@ -80,7 +84,7 @@ TEST(workers_together_see_what_one_would)
     make_fixture(&f);
     struct loader *ours[WORKERS], *one = NULL;
     const struct loader_options alone = {
-        .data = &f.text, .batch = ALL, .workers = 1, .seed = 8, .first = 2};
+        .data = &f.text, .batch = ALL, .workers = 1, .seed = 8, .start = 2 * ALL};
     assert_int_equal(loader_open(&alone, &mem_libc, &one, NULL), TRI_OK);
     for (uint32_t r = 0; r < WORKERS; r++)
         ours[r] = open_loader(&f.text, r, WORKERS, 2);

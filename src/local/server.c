@@ -1,0 +1,224 @@
+/* The server: takes the queues in turn, one gradient each.
+ *
+ * head.applying says what it is in the middle of: the seat + 1 above TORN_SHIFT, the number of the
+ * gradient below. It is written before the first weight changes and taken back after the tail was
+ * moved; a new server that finds it beside a tail that has not moved knows of a torn gradient. */
+#include <stdio.h>
+
+#include "local/inside.h"
+#include "os/clock.h"
+
+enum { SPINS = 64 };
+
+struct server {
+    struct local_job *job;
+    const struct local_serve_options *options;
+    struct crew *crew;
+    struct rounds *rounds;
+    uint32_t next; /* seat to look at */
+};
+
+uint64_t applying_mark(uint32_t seat, uint64_t number)
+{
+    return ((uint64_t)(seat == ROUND_MARK ? ROUND_MARK : seat + 1) << TORN_SHIFT) | number;
+}
+
+/* ---- taking up what a dead server left ---- */
+
+static uint64_t all_torn(const struct local_job *job)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < job->head->learners; i++)
+        sum += torn_of(&job->seats[i]);
+    return sum;
+}
+
+uint64_t server_recover(struct local_job *job)
+{
+    uint64_t mark = load(&job->head->applying), number = mark & (((uint64_t)1 << TORN_SHIFT) - 1);
+    uint64_t before = all_torn(job);
+    if (mark >> TORN_SHIFT == ROUND_MARK)
+        round_recover(job);
+    else if (mark != 0 && tail_of(&job->seats[(mark >> TORN_SHIFT) - 1]) == number)
+        queue_finish(job, (uint32_t)(mark >> TORN_SHIFT) - 1, true); /* local.pml: torn */
+    store(&job->head->applying, 0);
+    if (job->head->mode == LOCAL_SERVER)
+        store(&job->head->version, version_by_counts(job));
+    bump(&job->head->changes, 1);
+    for (uint32_t i = 0; i < job->head->learners; i++)
+        event_wake(&job->seats[i].space); /* it may have died before it could say so */
+    event_wake(&job->head->news);
+    return all_torn(job) - before;
+}
+
+static tri_status take_up(struct server *server, tri_error *err)
+{
+    struct local_job *job = server->job;
+    uint64_t torn = server_recover(job);
+    if (torn == 0)
+        return TRI_OK;
+    log_write(job->log, LOG_WARN, "the last server died in the middle of %llu gradient(s)",
+              (unsigned long long)torn);
+    if (server->options->torn == LOCAL_TORN_KEEP)
+        return TRI_OK;
+    fail(err, TRI_EPEER, "the last server of job '%s' died in the middle of a gradient",
+         job->head->name);
+    fail_next(err, "put the last checkpoint back, then serve again");
+    return TRI_EPEER;
+}
+
+static tri_status sit_down(struct local_job *job, tri_error *err)
+{
+    tri_status status = lock_take(job, &job->head->seats, "the seats", NULL, err);
+    if (status != TRI_OK)
+        return status;
+    struct alive_id server = load_id(&job->head->server);
+    if (alive_is(&server)) {
+        status = fail(err, TRI_EINPUT, "job '%s' has a server already, process %llu",
+                      job->head->name, (unsigned long long)server.pid);
+    } else {
+        store_id(&job->head->server, alive_self());
+        store32(&job->head->server_starts, job->head->server_starts + 1);
+    }
+    robust_unlock(&job->head->seats);
+    return status;
+}
+
+/* ---- serving ---- */
+
+static tri_status apply_next(struct server *server, uint32_t i, tri_error *err)
+{
+    struct local_job *job = server->job;
+    struct seat *seat = &job->seats[i];
+    uint64_t tail = tail_of(seat);
+    const struct slot *slot = slot_at(job, i, tail);
+    tri_status status = lock_write(job, err);
+    if (status != TRI_OK)
+        return status;
+    store(&job->head->applying, applying_mark(i, tail)); /* local.pml: mark */
+    reach(job, LOCAL_AT_MARKED);
+    apply_gradient(job, server->crew, slot); /* local.pml: step */
+    reach(job, LOCAL_AT_STEPPED);
+    count_stale(seat, load(&job->head->version), slot->version);
+    queue_finish(job, i, false); /* local.pml: commit */
+    bump(&job->head->version, 1);
+    bump(&job->head->changes, 1);
+    reach(job, LOCAL_AT_COMMITTED);
+    store(&job->head->applying, 0); /* local.pml: unmark */
+    unlock_write(job);
+    event_wake(&seat->space); /* local.pml: wake learner */
+    event_wake(&job->head->news);
+    return TRI_OK;
+}
+
+/* Somebody copies the weights: nothing is half done, and it is soon over. If it dies, its hold is
+ * taken off here. */
+static void rest(struct local_job *job)
+{
+    struct head *head = job->head;
+    store32(&head->held, 1); /* local.pml: rest */
+    event_wake(&head->news);
+    while (load32(&head->hold) != 0 && !local_stopping(job)) {
+        uint32_t key = event_key(&head->work);
+        bool woken = load32(&head->hold) == 0 || event_wait(&head->work, key, SLICE_MS);
+        struct alive_id who = load_id(&head->snapshooter);
+        if (!woken && !alive_is(&who))
+            store32(&head->hold, 0);
+    }
+    store32(&head->held, 0);
+}
+
+static bool has_work(const struct local_job *job)
+{
+    if (local_stopping(job) || load32(&job->head->hold) != 0)
+        return true;
+    if (job->head->mode == LOCAL_SYNC)
+        return round_ready(job);
+    for (uint32_t i = 0; i < job->head->learners; i++)
+        if (waiting_in(&job->seats[i]) > 0)
+            return true;
+    return false;
+}
+
+/* One gradient of every queue that has one, or one round. */
+static tri_status go_round(struct server *server, tri_error *err)
+{
+    struct local_job *job = server->job;
+    if (job->head->mode == LOCAL_SYNC)
+        return round_ready(job) ? round_apply(job, server->crew, server->rounds, err) : TRI_OK;
+    tri_status status = TRI_OK;
+    for (uint32_t k = 0; k < job->head->learners && status == TRI_OK; k++) {
+        uint32_t i = server->next;
+        server->next = (server->next + 1) % job->head->learners;
+        if (load32(&job->head->hold) != 0 || local_stopping(job))
+            break;
+        if (waiting_in(&job->seats[i]) > 0)
+            status = apply_next(server, i, err);
+    }
+    return status;
+}
+
+/* With nobody to start another, the dead are done, too. */
+static bool is_over(const struct local_job *job)
+{
+    struct alive_id watch = load_id(&job->head->watch);
+    if (local_done(job))
+        return true;
+    for (uint32_t i = 0; i < job->head->learners; i++) {
+        uint32_t state = load32(&job->seats[i].state);
+        if (state == LOCAL_SEAT_TAKEN || waiting_in(&job->seats[i]) > 0 ||
+            (state == LOCAL_SEAT_FREE && load32(&job->seats[i].given_up) == 0))
+            return false;
+    }
+    return !alive_is(&watch);
+}
+
+static void sleep_a_slice(struct local_job *job)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (has_work(job))
+            return;
+        event_pause();
+    }
+    uint32_t key = event_key(&job->head->work); /* local.pml: work key */
+    if (!has_work(job) && !event_wait(&job->head->work, key, SLICE_MS))
+        (void)local_bury(job);
+}
+
+static tri_status serve(struct server *server, tri_error *err)
+{
+    struct local_job *job = server->job;
+    tri_status status = take_up(server, err);
+    while (status == TRI_OK && !local_stopping(job)) {
+        if (load32(&job->head->hold) != 0)
+            rest(job);
+        if (has_work(job))
+            status = go_round(server, err);
+        else if (server->options->until_done && is_over(job))
+            break;
+        else
+            sleep_a_slice(job);
+    }
+    return status == TRI_EEVICTED ? TRI_OK : status;
+}
+
+tri_status local_serve(struct local_job *job, const struct local_serve_options *options,
+                       tri_error *err)
+{
+    struct server server = {.job = job, .options = options};
+    if (job->head->mode == LOCAL_DIRECT)
+        return fail(err, TRI_EARG, "a job in direct mode has no server");
+    tri_status status = sit_down(job, err);
+    if (status != TRI_OK)
+        return status;
+    status = crew_open(job, options->threads, &server.crew, err);
+    if (status == TRI_OK && job->head->mode == LOCAL_SYNC)
+        status = rounds_open(job, &server.rounds, err);
+    if (status == TRI_OK)
+        status = serve(&server, err);
+    rounds_close(job, server.rounds);
+    crew_close(server.crew);
+    store_id(&job->head->server, (struct alive_id){0});
+    event_wake(&job->head->news);
+    return status;
+}

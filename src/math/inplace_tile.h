@@ -1,0 +1,225 @@
+/* Steps in place, written once for every instruction set.
+ *
+ * An inplace_ISA.c defines what is listed below, includes this file and puts the functions in its
+ * struct inplace_kernel. Without that, it is plain C with a vector of one float. */
+#ifndef TRIDENT_MATH_INPLACE_TILE_H
+#define TRIDENT_MATH_INPLACE_TILE_H
+
+#include <math.h>
+#include <string.h>
+
+#include "math/dense_kernel.h"
+#include "math/inplace_kernel.h"
+
+#ifndef TARGET
+#define TARGET /* the function attribute that lets the compiler use the instructions */
+
+typedef float vec;
+#define VEC_FLOATS ((size_t)1)
+#define TILE_ROWS  ((size_t)4) /* twice as many vectors, and three more, fit in registers */
+
+static inline vec vec_load(const float *from) /* any alignment */
+{
+    return *from;
+}
+
+static inline void vec_store(float *to, vec x)
+{
+    *to = x;
+}
+
+static inline vec vec_load_part(const float *from, size_t count) /* fewer than VEC_FLOATS */
+{
+    (void)count;
+    return *from;
+}
+
+static inline void vec_store_part(float *to, vec x, size_t count)
+{
+    (void)count;
+    *to = x;
+}
+
+static inline vec vec_all(float x) /* every element is x */
+{
+    return x;
+}
+
+static inline vec vec_fma(vec a, vec b, vec c) /* a * b + c, rounded once */
+{
+    return fmaf(a, b, c);
+}
+#endif
+
+/* Weights that several learners step at once are read and written without any order, on purpose:
+ * a lost step is one of many. The sanitizer would report every one of them. */
+#define RACES  TARGET __attribute__((no_sanitize("thread")))
+#define INLINE RACES static inline __attribute__((always_inline))
+#define UNROLL DENSE_UNROLL
+
+/* What a tile is made for: constants for the compiler. */
+struct tile {
+    size_t rows, batch; /* batch 0: whatever it is */
+    bool wants_dx;
+};
+
+/* Where the rows of a tile are, and those of the next. */
+struct places {
+    float *w[TILE_ROWS];
+    const float *next[TILE_ROWS];
+};
+
+/* A vector of columns, `count` of them inside. The dy of a tile are TILE_ROWS apart, even if it has
+ * fewer rows. */
+INLINE void tile_step(const struct inplace_strip *s, const struct places *p, const float *dy,
+                      size_t n, size_t count, const struct tile t)
+{
+    const size_t batch = t.batch > 0 ? t.batch : s->batch, packed = s->packed;
+    const vec alpha = vec_all(s->alpha);
+    vec w[TILE_ROWS], g[TILE_ROWS];
+    UNROLL
+    for (size_t r = 0; r < t.rows; r++) {
+        w[r] = count == VEC_FLOATS ? vec_load(p->w[r] + n) : vec_load_part(p->w[r] + n, count);
+        g[r] = vec_all(0);
+    }
+    const float *x = s->x + n;
+    float *dx = t.wants_dx ? s->dx + n : NULL;
+    for (size_t k = 0; k < batch; k++, dy += TILE_ROWS, x += packed) {
+        const vec xs = vec_load(x);
+        vec sum = t.wants_dx ? vec_load(dx) : xs;
+        UNROLL
+        for (size_t r = 0; r < t.rows; r++) {
+            const vec by = vec_all(dy[r]);
+            g[r] = vec_fma(by, xs, g[r]);
+            if (t.wants_dx)
+                sum = vec_fma(by, w[r], sum);
+        }
+        if (t.wants_dx) {
+            vec_store(dx, sum);
+            dx += packed;
+        }
+    }
+    UNROLL
+    for (size_t r = 0; r < t.rows; r++) {
+        const vec stepped = vec_fma(alpha, g[r], w[r]);
+        if (count == VEC_FLOATS)
+            vec_store(p->w[r] + n, stepped);
+        else
+            vec_store_part(p->w[r] + n, stepped, count);
+    }
+}
+
+INLINE void tile_run(const struct inplace_strip *s, const struct places *p, const float *dy,
+                     const struct tile t)
+{
+    size_t n = 0;
+    for (; n + VEC_FLOATS <= s->cols; n += VEC_FLOATS) {
+        if (n % INPLACE_LINE == 0) {
+            UNROLL
+            for (size_t r = 0; r < t.rows; r++)
+                __builtin_prefetch(p->next[r] + n, 1);
+        }
+        tile_step(s, p, dy, n, VEC_FLOATS, t);
+    }
+    if (n < s->cols)
+        tile_step(s, p, dy, n, s->cols - n, t);
+}
+
+/* At the end of the list the next rows are these: a fetch of what is there costs nothing. */
+INLINE void places_of(const struct inplace_strip *s, size_t first, const size_t rows,
+                      struct places *to)
+{
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        const size_t next = first + rows + r < s->count ? first + rows + r : first + r;
+        to->w[r] = s->w + s->rows[first + r] * s->stride;
+        to->next[r] = s->w + s->rows[next] * s->stride;
+    }
+}
+
+INLINE void strip_run(const struct inplace_strip *s, const size_t batch, const bool wants_dx)
+{
+    struct places places;
+    size_t i = 0;
+    const float *dy = s->dy;
+    for (; i + TILE_ROWS <= s->count; i += TILE_ROWS, dy += TILE_ROWS * s->batch) {
+        places_of(s, i, TILE_ROWS, &places);
+        tile_run(s, &places, dy, (struct tile){TILE_ROWS, batch, wants_dx});
+    }
+    for (; i < s->count; i++, dy++) {
+        places_of(s, i, 1, &places);
+        tile_run(s, &places, dy, (struct tile){1, batch, wants_dx});
+    }
+}
+
+RACES static void strip(const struct inplace_strip *s)
+{
+    if (s->dx == NULL)
+        strip_run(s, 0, false);
+    else if (s->batch == 1)
+        strip_run(s, 1, true);
+    else if (s->batch == 2)
+        strip_run(s, 2, true);
+    else
+        strip_run(s, 0, true);
+}
+
+INLINE void row_step(const struct inplace_row *r, size_t i, size_t count, vec by, vec step)
+{
+    const bool whole = count == VEC_FLOATS;
+    const vec w = whole ? vec_load(r->w + i) : vec_load_part(r->w + i, count);
+    const vec x = whole ? vec_load(r->x + i) : vec_load_part(r->x + i, count);
+    const vec dx = whole ? vec_load(r->dx + i) : vec_load_part(r->dx + i, count);
+    const vec sum = vec_fma(by, w, dx), stepped = vec_fma(step, x, w);
+    if (whole) {
+        vec_store(r->dx + i, sum);
+        vec_store(r->w + i, stepped);
+    } else {
+        vec_store_part(r->dx + i, sum, count);
+        vec_store_part(r->w + i, stepped, count);
+    }
+}
+
+RACES static void row(const struct inplace_row *r)
+{
+    const vec by = vec_all(r->by), step = vec_all(r->alpha * r->by);
+    const uintptr_t next = (uintptr_t)(r->next != NULL ? r->next : r->w);
+    size_t i = 0;
+    for (; i + VEC_FLOATS <= r->count; i += VEC_FLOATS) {
+        if (i % INPLACE_LINE == 0)
+            __builtin_prefetch((const void *)(next + i * sizeof(float)), 1);
+        row_step(r, i, VEC_FLOATS, by, step);
+    }
+    if (i < r->count)
+        row_step(r, i, r->count - i, by, step);
+}
+
+RACES static void add(float by, const float *from, float *to, size_t count)
+{
+    const vec all = vec_all(by);
+    size_t i = 0;
+    for (; i + VEC_FLOATS <= count; i += VEC_FLOATS)
+        vec_store(to + i, vec_fma(all, vec_load(from + i), vec_load(to + i)));
+    if (i < count)
+        vec_store_part(
+            to + i,
+            vec_fma(all, vec_load_part(from + i, count - i), vec_load_part(to + i, count - i)),
+            count - i);
+}
+
+RACES static void copy(const float *from, float *to, size_t count)
+{
+    size_t i = 0;
+    for (; i + VEC_FLOATS <= count; i += VEC_FLOATS)
+        vec_store(to + i, vec_load(from + i));
+    if (i < count)
+        vec_store_part(to + i, vec_load_part(from + i, count - i), count - i);
+}
+
+RACES static void ahead(const float *w, size_t count)
+{
+    for (size_t i = 0; i < count; i += INPLACE_LINE)
+        __builtin_prefetch(w + i, 1);
+}
+
+#endif

@@ -1,0 +1,351 @@
+/* Processes killed at every step: nothing lost, nothing twice, nobody waits for ever.
+ *
+ * As in test_queue.c every weight counts the gradients that are in it. */
+#include "local/rig.h"
+
+enum { COUNT = 12 };
+
+struct wish {
+    struct local_learner_options options;
+    uint32_t count;
+};
+
+static int learn(struct local_job *job, void *arg)
+{
+    const struct wish *wish = arg;
+    struct local_learner *learner;
+    if (local_join(job, &wish->options, &learner, NULL) != TRI_OK)
+        return 2;
+    for (uint32_t i = 0; i < wish->count; i++)
+        if (!rig_push(job, learner, 1, -1))
+            return 1;
+    local_leave(learner);
+    return 0;
+}
+
+/* One learner dies at a step, the other goes on; the dead one's seat is then taken by a third. */
+static void kill_learner(enum local_mode mode, bool locked, int hands, enum local_step at)
+{
+    struct local_options options = rig_options(mode, 2);
+    options.locked = locked;
+    struct local_job *job = rig_create(&options);
+    struct wish wishes[2];
+    for (uint32_t i = 0; i < 2; i++)
+        wishes[i] = (struct wish){.options = {.seat = i,
+                                              .push_thread = (hands & 1) != 0,
+                                              .pull_thread = (hands & 2) != 0},
+                                  .count = COUNT};
+    pid_t server = 0;
+    if (mode != LOCAL_DIRECT) {
+        static const struct local_serve_options serve = {.until_done = false};
+        server = rig_fork(&options, LOCAL_AT_NOTHING, 0, rig_serve_child, (void *)&serve);
+    }
+    /* Pulls are skipped when nothing has changed: the second comes for sure, a fourth may not. */
+    uint32_t nth = at == LOCAL_AT_PULL || at == LOCAL_AT_READING ? 1 : 3;
+    pid_t victim = rig_fork(&options, at, nth, learn, &wishes[0]);
+    pid_t other = rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wishes[1]);
+    int end = rig_wait(victim);
+    if (end != -SIGKILL)
+        fail_msg("the learner did not die at '%s': %d", local_step_name(at), end);
+    pid_t third = rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wishes[0]);
+    assert_int_equal(rig_wait(other), 0);
+    assert_int_equal(rig_wait(third), 0);
+    while (!local_done(job))
+        (void)usleep(1000);
+    local_stop(job);
+    if (server != 0)
+        assert_int_equal(rig_wait(server), 0);
+    struct local_stats stats;
+    local_stats(job, &stats);
+    rig_check_counts(job, &stats.counts);
+    assert_int_equal(stats.counts.waiting, 0);
+    assert_int_equal(stats.counts.torn + stats.counts.discarded, 0);
+    assert_true(stats.counts.lost + stats.counts.partial <= 1);
+    assert_true(stats.counts.applied >= 2 * COUNT);
+    assert_int_equal(stats.version, stats.counts.applied);
+    if (at == LOCAL_AT_TAKEN || at == LOCAL_AT_HALF_FULL)
+        assert_int_equal(stats.counts.lost, 1);
+    if (at == LOCAL_AT_PUBLISHED)
+        assert_int_equal(stats.counts.lost, 0);
+    if (mode == LOCAL_DIRECT && at == LOCAL_AT_HALF_STEP)
+        assert_int_equal(stats.counts.partial, 1);
+    if (mode == LOCAL_SERVER)
+        assert_true(rig_value(job) == (float)stats.counts.applied);
+    rig_remove(job);
+}
+
+TEST(a_learner_may_die_at_every_step_of_a_push)
+{
+    (void)state;
+    static const enum local_step steps[] = {LOCAL_AT_TAKEN, LOCAL_AT_HALF_FULL, LOCAL_AT_PUBLISHED};
+    for (size_t i = 0; i < 3; i++)
+        for (int hands = 0; hands < 4; hands++)
+            kill_learner(LOCAL_SERVER, hands == 3, hands, steps[i]);
+}
+
+TEST(a_learner_may_die_in_a_pull_and_with_the_lock)
+{
+    (void)state;
+    kill_learner(LOCAL_SERVER, false, 2, LOCAL_AT_PULL);
+    kill_learner(LOCAL_SERVER, true, 0, LOCAL_AT_PULL);
+    kill_learner(LOCAL_SERVER, true, 2, LOCAL_AT_READING);
+    kill_learner(LOCAL_DIRECT, true, 0, LOCAL_AT_READING);
+}
+
+TEST(a_learner_may_die_in_the_middle_of_a_step_of_its_own)
+{
+    (void)state;
+    static const enum local_step steps[] = {LOCAL_AT_MARKED, LOCAL_AT_HALF_STEP, LOCAL_AT_STEPPED};
+    for (size_t i = 0; i < 3; i++)
+        for (int locked = 0; locked < 2; locked++)
+            kill_learner(LOCAL_DIRECT, locked != 0, 0, steps[i]);
+    kill_learner(LOCAL_DIRECT, true, 0, LOCAL_AT_WRITING);
+    kill_learner(LOCAL_DIRECT, true, 3, LOCAL_AT_WRITING);
+}
+
+static int join_only(struct local_job *job, void *arg)
+{
+    struct local_learner *learner;
+    if (local_join(job, arg, &learner, NULL) != TRI_OK)
+        return 2;
+    local_leave(learner);
+    return 0;
+}
+
+TEST(a_learner_may_die_with_the_lock_of_the_seats)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct local_learner_options wish = {0};
+    struct local_stats stats;
+    assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_SEATS, 0, join_only, &wish)), -SIGKILL);
+    assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_NOTHING, 0, join_only, &wish)), 0);
+    local_stats(job, &stats);
+    assert_int_equal(stats.locks_taken_up, 1);
+    assert_true(local_done(job));
+    rig_remove(job);
+}
+
+/* The server dies at a step and another one takes up. */
+static void kill_server(enum local_mode mode, bool locked, enum local_step at)
+{
+    struct local_options options = rig_options(mode, 2);
+    options.locked = locked;
+    struct local_job *job = rig_create(&options);
+    struct wish wishes[2];
+    pid_t learners[2];
+    pid_t server = rig_fork(&options, at, 5, rig_serve_child, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        wishes[i] = (struct wish){.options = {.seat = i}, .count = COUNT};
+        learners[i] = rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wishes[i]);
+    }
+    int end = rig_wait(server);
+    if (end != -SIGKILL)
+        fail_msg("the server did not die at '%s': %d", local_step_name(at), end);
+    server = rig_fork(&options, LOCAL_AT_NOTHING, 0, rig_serve_child, NULL);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(rig_wait(learners[i]), 0);
+    assert_int_equal(rig_wait(server), 0);
+    struct local_stats stats;
+    local_stats(job, &stats);
+    rig_check_counts(job, &stats.counts);
+    bool middle = at == LOCAL_AT_MARKED || at == LOCAL_AT_HALF_STEP || at == LOCAL_AT_STEPPED;
+    uint64_t torn = !middle ? 0 : mode == LOCAL_SYNC ? 2 : 1;
+    assert_int_equal(stats.counts.pushed, 2 * COUNT);
+    assert_int_equal(stats.counts.torn, torn);
+    assert_int_equal(stats.counts.applied, 2 * COUNT - torn);
+    assert_int_equal(stats.server_starts, 2);
+    assert_int_equal(stats.version, mode == LOCAL_SYNC ? COUNT - torn / 2 : 2 * COUNT - torn);
+    if (locked)
+        assert_true(stats.locks_taken_up >= 1);
+    if (mode == LOCAL_SERVER && at != LOCAL_AT_HALF_STEP) /* torn before or after all of it */
+        assert_true(rig_value(job) == 2 * COUNT - (at == LOCAL_AT_MARKED ? 1 : 0));
+    rig_remove(job);
+}
+
+TEST(a_server_may_die_at_every_step_and_each_gradient_is_applied_once)
+{
+    (void)state;
+    static const enum local_step steps[] = {LOCAL_AT_MARKED, LOCAL_AT_HALF_STEP, LOCAL_AT_STEPPED,
+                                            LOCAL_AT_COMMITTED};
+    for (size_t i = 0; i < 4; i++)
+        for (int locked = 0; locked < 2; locked++)
+            kill_server(LOCAL_SERVER, locked != 0, steps[i]);
+    kill_server(LOCAL_SERVER, true, LOCAL_AT_WRITING);
+    static const enum local_step rounds[] = {LOCAL_AT_MARKED, LOCAL_AT_HALF_STEP, LOCAL_AT_STEPPED,
+                                             LOCAL_AT_ROUND};
+    for (size_t i = 0; i < 4; i++)
+        kill_server(LOCAL_SYNC, false, rounds[i]);
+}
+
+TEST(sync_goes_on_without_the_dead)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SYNC, 2);
+    struct local_job *job = rig_create(&options);
+    struct wish wishes[2] = {{.options = {.seat = 0}, .count = COUNT},
+                             {.options = {.seat = 1}, .count = COUNT}};
+    pid_t server = rig_fork(&options, LOCAL_AT_NOTHING, 0, rig_serve_child, NULL);
+    pid_t victim = rig_fork(&options, LOCAL_AT_TAKEN, 4, learn, &wishes[0]);
+    pid_t other = rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wishes[1]);
+    assert_int_equal(rig_wait(victim), -SIGKILL);
+    assert_int_equal(rig_wait(other), 0);
+    assert_int_equal(rig_wait(server), 0);
+    struct local_stats stats;
+    local_stats(job, &stats);
+    rig_check_counts(job, &stats.counts);
+    assert_int_equal(stats.counts.applied, COUNT + 4);
+    assert_int_equal(stats.version, COUNT);
+    assert_int_equal(stats.dead, 1);
+    rig_remove(job);
+}
+
+static int snap(struct local_job *job, void *arg)
+{
+    struct local_snapshot snapshot;
+    (void)arg;
+    if (local_snapshot_open(job, &snapshot, NULL) != TRI_OK)
+        return 2;
+    return local_snapshot_take(job, &snapshot, NULL) == TRI_OK ? 0 : 1;
+}
+
+TEST(who_dies_while_the_server_rests_for_it_does_not_stop_the_job)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct wish wish = {.count = COUNT};
+    struct local_snapshot snapshot;
+    pid_t server = rig_fork(&options, LOCAL_AT_NOTHING, 0, rig_serve_child, NULL);
+    assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_HELD, 0, snap, NULL)), -SIGKILL);
+    assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wish)), 0);
+    assert_int_equal(rig_wait(server), 0);
+    assert_true(rig_value(job) == COUNT);
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_true(snapshot.exact);
+    assert_int_equal(snapshot.version, COUNT);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
+/* ---- snapshots ---- */
+
+struct pusher {
+    struct local_job *job;
+    struct local_learner *learner;
+    uint32_t stop;
+};
+
+static void *push_on(void *arg)
+{
+    struct pusher *self = arg;
+    while (__atomic_load_n(&self->stop, __ATOMIC_ACQUIRE) == 0)
+        if (!rig_push(self->job, self->learner, 1, -1))
+            break;
+    return NULL;
+}
+
+TEST(snapshots_are_exact_while_learners_go_on)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct rig_server server = {.options = {.threads = 2, .until_done = true}};
+    struct pusher self = {.job = job};
+    struct local_snapshot snapshot;
+    pthread_t thread;
+    self.learner = rig_join(job, (struct local_learner_options){0});
+    rig_server_start(&server, job);
+    assert_int_equal(pthread_create(&thread, NULL, push_on, &self), 0);
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    for (int k = 0; k < 20; k++) {
+        struct local_about about;
+        local_about(job, &about);
+        assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+        assert_true(snapshot.exact);
+        assert_int_equal(snapshot.version, snapshot.applied[0]);
+        for (uint32_t l = 0; l < about.layer_count; l++)
+            for (uint64_t i = 0; i < about.layers[l].floats; i += 97)
+                assert_true(snapshot.weights[about.layers[l].offset + i] ==
+                            (float)snapshot.version);
+    }
+    __atomic_store_n(&self.stop, 1, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    local_leave(self.learner);
+    rig_server_end(&server);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
+TEST(a_snapshot_put_back_is_where_counting_goes_on)
+{
+    (void)state;
+    struct optim optim;
+    assert_int_equal(optim_read("momentum:0.5", &optim, NULL), TRI_OK);
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    options.optim = &optim;
+    options.slots = 8;
+    struct local_job *job = rig_create(&options);
+    struct local_serve_options serve = {.until_done = true};
+    struct wish wish = {.count = 4};
+    struct local_snapshot snapshot;
+    struct local_stats stats;
+    assert_int_equal(learn(job, &wish), 0);
+    assert_int_equal(local_serve(job, &serve, NULL), TRI_OK);
+    float value = rig_value(job);
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        wish.count = 3;
+        assert_int_equal(learn(job, &wish), 0);
+        assert_int_equal(local_serve(job, &serve, NULL), TRI_OK);
+        float later = rig_value(job);
+        assert_true(later > value);
+        wish.count = 2;
+        assert_int_equal(learn(job, &wish), 0); /* these wait, and go too */
+        assert_int_equal(local_restore(job, &snapshot, true, NULL), TRI_OK);
+        assert_true(rig_value(job) == value);
+        local_stats(job, &stats);
+        rig_check_counts(job, &stats.counts);
+        assert_int_equal(stats.counts.applied, 4);
+        assert_int_equal(stats.counts.discarded, 5 * (turn + 1));
+        assert_int_equal(stats.version, 4);
+    }
+    /* The same steps again give the same weights: the optimiser's memory was put back, too. */
+    struct local_options anew = rig_options(LOCAL_SERVER, 1);
+    anew.optim = &optim;
+    struct local_job *other = rig_create(&anew);
+    assert_int_equal(local_restore(other, &snapshot, true, NULL), TRI_OK);
+    wish.count = 1;
+    struct local_job *const both[] = {job, other};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(learn(both[i], &wish), 0);
+        assert_int_equal(local_serve(both[i], &serve, NULL), TRI_OK);
+        local_stats(both[i], &stats);
+        rig_check_counts(both[i], &stats.counts);
+        assert_int_equal(stats.counts.applied, 5);
+        assert_int_equal(stats.version, 5);
+    }
+    assert_true(rig_value(job) == rig_value(other));
+    local_snapshot_close(job, &snapshot);
+    rig_remove(other);
+    rig_remove(job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_learner_may_die_at_every_step_of_a_push),
+        cmocka_unit_test(a_learner_may_die_in_a_pull_and_with_the_lock),
+        cmocka_unit_test(a_learner_may_die_in_the_middle_of_a_step_of_its_own),
+        cmocka_unit_test(a_learner_may_die_with_the_lock_of_the_seats),
+        cmocka_unit_test(a_server_may_die_at_every_step_and_each_gradient_is_applied_once),
+        cmocka_unit_test(sync_goes_on_without_the_dead),
+        cmocka_unit_test(who_dies_while_the_server_rests_for_it_does_not_stop_the_job),
+        cmocka_unit_test(snapshots_are_exact_while_learners_go_on),
+        cmocka_unit_test(a_snapshot_put_back_is_where_counting_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

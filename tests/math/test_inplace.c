@@ -1,0 +1,222 @@
+/* math/inplace: every kernel steps the weights as the plain chains of fmaf do. */
+#include "math/inplace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "lib/test.h"
+
+/* All arrays are heap blocks of exactly the size that the header asks for, so that the
+ * address sanitizer sees any step outside. */
+struct trial {
+    struct dense_shape shape;
+    float *w, *bias, *x, *dy, *dx, *scratch; /* given */
+    float *want_w, *want_bias, *want_dx;
+};
+
+static const float alpha = -0.0625F * 0.7F;
+
+static float *heap(size_t count)
+{
+    float *at = malloc((count > 0 ? count : 1) * sizeof *at);
+    assert_non_null(at);
+    return at;
+}
+
+static float *numbers(size_t count, struct rng *rng)
+{
+    float *at = heap(count);
+    for (size_t i = 0; i < count; i++)
+        at[i] = (float)(2 * rng_unit(rng) - 1);
+    return at;
+}
+
+static float *copy_of(const float *from, size_t count)
+{
+    float *at = heap(count);
+    memcpy(at, from, count * sizeof *at);
+    return at;
+}
+
+/* Some rows have no gradient at all, some in a few samples only. */
+static void switch_off(struct trial *t, struct rng *rng)
+{
+    const size_t rows = t->shape.rows, batch = t->shape.batch;
+    for (size_t m = 0; m < rows; m++) {
+        const uint64_t how = rng_below(rng, 3);
+        for (size_t k = 0; k < batch; k++)
+            if (how == 0 || (how == 1 && k % 2 == 0))
+                t->dy[k * rows + m] = 0;
+    }
+}
+
+static void want(struct trial *t, bool adds)
+{
+    const size_t rows = t->shape.rows, cols = t->shape.cols, batch = t->shape.batch;
+    for (size_t k = 0; k < batch; k++)
+        for (size_t n = 0; n < cols; n++) {
+            float sum = adds ? t->dx[k * cols + n] : 0;
+            for (size_t m = 0; m < rows; m++)
+                sum = fmaf(t->dy[k * rows + m], t->w[m * cols + n], sum);
+            t->want_dx[k * cols + n] = sum;
+        }
+    for (size_t m = 0; m < rows; m++) {
+        float all = 0;
+        for (size_t k = 0; k < batch; k++)
+            all += t->dy[k * rows + m];
+        t->want_bias[m] = fmaf(alpha, all, t->bias[m]);
+        for (size_t n = 0; n < cols; n++) {
+            float sum = 0;
+            for (size_t k = 0; k < batch; k++)
+                sum = fmaf(t->dy[k * rows + m], t->x[k * cols + n], sum);
+            t->want_w[m * cols + n] = fmaf(alpha, sum, t->w[m * cols + n]);
+        }
+    }
+}
+
+static void trial_init(struct trial *t, struct dense_shape shape, bool adds, uint64_t seed)
+{
+    const size_t rows = shape.rows, cols = shape.cols, batch = shape.batch;
+    struct rng rng;
+    rng_init(&rng, seed);
+    *t = (struct trial){.shape = shape,
+                        .w = numbers(rows * cols, &rng),
+                        .bias = numbers(rows, &rng),
+                        .x = numbers(batch * cols, &rng),
+                        .dy = numbers(batch * rows, &rng),
+                        .dx = numbers(batch * cols, &rng),
+                        .scratch = heap(inplace_scratch_floats(&shape)),
+                        .want_w = heap(rows * cols),
+                        .want_bias = heap(rows),
+                        .want_dx = heap(batch * cols)};
+    switch_off(t, &rng);
+    want(t, adds);
+}
+
+static void trial_fini(struct trial *t)
+{
+    float *all[] = {t->w,       t->bias,   t->x,         t->dy,     t->dx,
+                    t->scratch, t->want_w, t->want_bias, t->want_dx};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+static void equal(const char *kernel, const char *what, const struct trial *t, const float *got,
+                  const float *wanted, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (got[i] != wanted[i])
+            fail_msg("%s: %s[%zu] of %zu x %zu, batch %zu, is %a, not %a", kernel, what, i,
+                     t->shape.rows, t->shape.cols, t->shape.batch, (double)got[i],
+                     (double)wanted[i]);
+}
+
+static void try_kernel(const struct inplace_kernel *kernel, const struct trial *t, bool adds,
+                       bool inputs)
+{
+    const size_t weights = t->shape.rows * t->shape.cols, values = t->shape.batch * t->shape.cols;
+    const char *name = inplace_kernel_name(kernel);
+    float *w = copy_of(t->w, weights), *bias = copy_of(t->bias, t->shape.rows);
+    float *dx = copy_of(t->dx, values);
+    struct inplace_dense p = {.shape = t->shape,
+                              .w = w,
+                              .bias = bias,
+                              .x = t->x,
+                              .dy = t->dy,
+                              .dx = inputs ? dx : NULL,
+                              .adds = adds,
+                              .alpha = alpha};
+    memset(t->scratch, 0xFF, inplace_scratch_floats(&t->shape) * sizeof(float));
+    inplace_dense(kernel, &p, t->scratch);
+    equal(name, "w", t, w, t->want_w, weights);
+    equal(name, "bias", t, bias, t->want_bias, t->shape.rows);
+    equal(name, "dx", t, dx, inputs ? t->want_dx : t->dx, values);
+    free(w);
+    free(bias);
+    free(dx);
+}
+
+TEST(every_kernel_steps_a_layer_as_the_plain_chains_do)
+{
+    (void)state;
+    static const struct dense_shape shapes[] = {
+        {1, 1, 1},    {7, 5, 1},    {13, 900, 1}, {64, 33, 2},   {12, 16, 3},   {31, 130, 4},
+        {25, 90, 8},  {50, 47, 16}, {70, 70, 32}, {300, 65, 32}, {9, 300, 33},  {100, 17, 40},
+        {5, 2500, 1}, {1100, 9, 1}, {40, 8, 200}, {2, 900, 1},   {140, 70, 130}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int adds = 0; adds < 2; adds++) {
+            struct trial t;
+            trial_init(&t, shapes[i], adds, 7 + i);
+            for (size_t j = 0; inplace_kernel_at(j) != NULL; j++) {
+                try_kernel(inplace_kernel_at(j), &t, adds, true);
+                try_kernel(inplace_kernel_at(j), &t, adds, false);
+            }
+            trial_fini(&t);
+        }
+}
+
+TEST(rows_without_a_gradient_are_left_alone)
+{
+    (void)state;
+    struct trial t;
+    trial_init(&t, (struct dense_shape){40, 30, 2}, false, 3);
+    for (size_t k = 0; k < 2; k++)
+        t.dy[k * 40 + 17] = 0;
+    t.w[17 * 30 + 3] = NAN; /* neither read for dx nor stepped */
+    t.bias[17] = 5;
+    for (size_t j = 0; inplace_kernel_at(j) != NULL; j++) {
+        float *w = copy_of(t.w, (size_t)40 * 30);
+        struct inplace_dense p = {
+            .shape = t.shape, .w = w, .x = t.x, .dy = t.dy, .dx = t.dx, .alpha = alpha};
+        inplace_dense(inplace_kernel_at(j), &p, t.scratch);
+        assert_memory_equal(w + (size_t)17 * 30, t.w + (size_t)17 * 30, 30 * sizeof *w);
+        for (size_t i = 0; i < (size_t)2 * 30; i++)
+            assert_true(t.dx[i] == t.dx[i]);
+        free(w);
+    }
+    trial_fini(&t);
+}
+
+static void try_row(const struct inplace_kernel *kernel, size_t count)
+{
+    struct rng rng;
+    rng_init(&rng, count);
+    float *w = numbers(count, &rng), *x = numbers(count, &rng), *dx = numbers(count, &rng);
+    float *was = copy_of(w, count), *before = copy_of(dx, count);
+    inplace_row(kernel, &(struct inplace_row){
+                            .by = 0.3F, .alpha = alpha, .x = x, .w = w, .dx = dx, .count = count});
+    for (size_t i = 0; i < count; i++) {
+        assert_true(dx[i] == fmaf(0.3F, was[i], before[i]));
+        assert_true(w[i] == fmaf(alpha * 0.3F, x[i], was[i]));
+    }
+    memcpy(before, dx, count * sizeof *dx);
+    inplace_add(kernel, 0.7F, w, dx, count);
+    for (size_t i = 0; i < count; i++)
+        assert_true(dx[i] == fmaf(0.7F, w[i], before[i]));
+    inplace_copy(kernel, x, w, count);
+    assert_memory_equal(x, w, count * sizeof *w);
+    inplace_ahead(kernel, w, count);
+    float *all[] = {w, x, dx, was, before};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+TEST(rows_of_every_length_are_stepped_to_their_end)
+{
+    (void)state;
+    for (size_t j = 0; inplace_kernel_at(j) != NULL; j++)
+        for (size_t count = 0; count < 70; count++)
+            try_row(inplace_kernel_at(j), count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kernel_steps_a_layer_as_the_plain_chains_do),
+        cmocka_unit_test(rows_without_a_gradient_are_left_alone),
+        cmocka_unit_test(rows_of_every_length_are_stepped_to_their_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

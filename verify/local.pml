@@ -1,0 +1,473 @@
+/* The shared-memory parameter server: queues, hand-over, lock, and deaths at any step.
+ * verify/README.md says what is modelled; src/local marks each step ("local.pml: publish").
+ *
+ * -DG=n        gradients of each learner       -DD=n  learners that may die
+ * -DHANDS      learner 0 has a push thread     -DLOCKED  readers and the writer keep apart
+ * -DSERVER_DIES=n  times; another one takes up  -DDIRECT  no server, learners step by themselves */
+#ifndef G
+#define G 3
+#endif
+#ifndef D
+#define D 1
+#endif
+#ifndef SERVER_DIES
+#define SERVER_DIES 0
+#endif
+#define L 2 /* learners */
+#define S 2 /* slots of each */
+
+/* Who sleeps, and on what. */
+#define PUSHER L
+#define SERVER (L + 1)
+#define SLEEPERS (L + 2)
+#define WORK 0
+#define SPACE(i) (1 + (i))
+#define HAND (1 + L)
+#define LOCK (2 + L)
+#define EVENTS (3 + L)
+
+byte word[EVENTS];     /* event counts: the lowest bit says that somebody may sleep */
+byte asleep[SLEEPERS]; /* 0: awake; else the event + 1 */
+bool dead[L], buried[L], left[L];
+byte deaths;
+
+byte head[L], tail[L], begun[L]; /* queues: commits are stores of head and tail */
+byte slot[L * S];                /* the number of the gradient + 1; 0: half full */
+byte effect[L * G];              /* how often a gradient is in the weights */
+bool torn[L * G];
+byte mark; /* what the server is in the middle of: 0, or the learner * G + number + 1 */
+bool server_dead;
+byte server_deaths;
+
+bool reading[L], writing; /* flags of the lock */
+byte inside_read, inside_write;
+byte mutex; /* robust: 0, or its owner + 1 */
+
+bool handed, leaving; /* the hand-over of learner 0 */
+byte buffer[2], fill;
+
+/* Names for what is asserted. */
+bool applied_once, right_gradient, apart, counts_agree;
+
+#ifdef WAKE_FORGOTTEN /* mutant: who publishes does not wake the server */
+#define AFTER_PUBLISH skip
+#else
+#define AFTER_PUBLISH wake(WORK)
+#endif
+
+/* Two steps, between which one may die: the word changes, then sleepers are woken. */
+inline wake(event)
+{
+    atomic {
+        need = word[event] & 1;
+        word[event] = word[event] + need
+    };
+    if
+    :: need -> atomic {
+            need = 0;
+            for (k : 0 .. SLEEPERS - 1) {
+                if
+                :: asleep[k] == event + 1 -> asleep[k] = 0
+                :: else
+                fi
+            }
+            k = 0
+        }
+    :: else
+    fi
+}
+
+/* A key, another look, and sleep unless something was woken since. */
+inline sleep_unless(sleeper, on, unless_ready)
+{
+    d_step { word[on] = word[on] | 1; key = word[on] };
+    if
+#ifndef NO_SECOND_LOOK /* mutant */
+    :: unless_ready -> skip
+#endif
+    :: else ->
+        d_step {
+            if
+#ifdef KEY_IGNORED /* mutant: sleeps whatever came after the key */
+            :: true -> asleep[sleeper] = on + 1
+#endif
+            :: word[on] == key -> asleep[sleeper] = on + 1
+            :: else
+            fi
+        };
+        asleep[sleeper] == 0
+    fi;
+    key = 0
+}
+
+inline wait_until(waiter, what, goal)
+{
+    do
+    :: goal -> break
+    :: else -> sleep_unless(waiter, what, goal)
+    od
+}
+
+/* ---- the lock ---- */
+
+#define NOBODY_READS (!reading[0] && !reading[1])
+#define OWNER_DEAD (mutex > 0 && mutex <= L && dead[mutex - 1])
+
+inline lock_read(r)
+{
+    do
+    :: true ->
+#ifdef LOOKS_BEFORE_FLAG /* mutant: a reader looks first and raises its flag then */
+        !writing; reading[r] = true;
+        break
+#else
+        reading[r] = true;                       /* read flag */
+        if
+        :: !writing -> break
+        :: else ->
+            reading[r] = false;
+            wake(LOCK);
+            sleep_unless(r, LOCK, !writing);
+            d_step {                             /* take up */
+                if
+                :: writing && OWNER_DEAD -> mutex = 0; writing = false
+                :: else
+                fi
+            }
+        fi
+#endif
+    od
+}
+
+inline lock_write(w)
+{
+    atomic { mutex == 0 || OWNER_DEAD -> mutex = w + 1 }; /* take up */
+    writing = true;                                         /* write flag */
+    do
+    :: NOBODY_READS -> break
+    :: else ->
+        sleep_unless(w, LOCK, NOBODY_READS);
+#ifndef READER_UNBURIED /* mutant: the flag of a dead reader stands */
+        d_step {                                            /* bury reader */
+            for (k : 0 .. L - 1) {
+                if
+                :: dead[k] -> reading[k] = false
+                :: else
+                fi
+            }
+            k = 0
+        }
+#endif
+    od
+}
+
+inline unlock_write()
+{
+    writing = false;                                        /* write done */
+    wake(LOCK);
+    mutex = 0
+}
+
+/* Reads the weights. A dead reader is not inside any more. */
+inline pull(r1)
+{
+    lock_read(r1);
+    atomic { apart = inside_write == 0; assert(apart); inside_read = inside_read | (1 << r1) };
+    atomic { apart = inside_write == 0; assert(apart); inside_read = inside_read & ~(1 << r1) };
+    reading[r1] = false;                                     /* read done */
+    wake(LOCK)
+}
+
+/* ---- learners ---- */
+
+#ifdef SPACE_MISCOUNTED /* mutant: one slot too many */
+#define HAS_SPACE(i) (head[i] - tail[i] <= S)
+#else
+#define HAS_SPACE(i) (head[i] - tail[i] < S)
+#endif
+
+inline push(by, q, value)
+{
+    wait_until(by, SPACE(q), HAS_SPACE(q));
+    begun[q]++;                                             /* begin */
+#ifdef PUBLISHED_EARLY /* mutant: before it is full */
+    head[q]++;
+    slot[q * S + (head[q] - 1) % S] = value;
+#else
+    slot[q * S + head[q] % S] = 0;                          /* fill */
+    slot[q * S + head[q] % S] = value;
+    head[q]++;                                              /* publish */
+#endif
+    AFTER_PUBLISH                                           /* wake server */
+}
+
+/* Direct mode: the learner is the writer. */
+inline step_directly(d)
+{
+    lock_write(d);
+    begun[d]++;
+    atomic { apart = (inside_read & ~((dead[0] -> 1 : 0) | (dead[1] -> 2 : 0))) == 0 &&
+                     (inside_write == 0 || dead[inside_write - 1]);
+             assert(apart); inside_write = d + 1 };
+    atomic { apart = inside_write == d + 1; assert(apart); inside_write = 0; effect[d * G + head[d]]++ };
+    head[d]++;
+    unlock_write()
+}
+
+#ifdef HANDS
+/* Learner 0 fills one buffer while its push thread moves the other. */
+inline hand_over(value)
+{
+    buffer[fill] = value;
+    wait_until(0, HAND, !handed);
+    fill = 1 - fill;
+    handed = true;                                            /* hand over */
+    wake(HAND)
+}
+
+proctype pusher()
+{
+    byte key, need, k;
+    {
+        do
+        :: true ->
+            wait_until(PUSHER, HAND, handed || leaving);
+            if
+            :: handed ->
+#ifdef HANDED_BACK_EARLY /* mutant: the buffer is given back before it is moved */
+                handed = false;
+                wake(HAND);
+                push(PUSHER, 0, buffer[1 - fill])
+#else
+                push(PUSHER, 0, buffer[1 - fill]);
+                handed = false;                               /* hand over */
+#ifndef HAND_UNWOKEN /* mutant */
+                wake(HAND)
+#endif
+#endif
+            :: else -> break
+            fi
+        od
+    } unless { dead[0] }
+}
+#endif
+
+proctype learner(byte i)
+{
+    byte key, need, k, g;
+    {
+        do
+        :: g < G ->
+#ifdef LOCKED
+            pull(i);
+#endif
+#ifdef DIRECT
+            step_directly(i);
+#else
+#ifdef HANDS
+            if
+            :: i == 0 -> hand_over(g + 1)
+            :: else -> push(i, i, g + 1)
+            fi;
+#else
+            push(i, i, g + 1);
+#endif
+#endif
+            g++
+        :: else -> break
+        od;
+#ifdef HANDS
+        if
+        :: i == 0 -> wait_until(0, HAND, !handed); leaving = true; wake(HAND)
+        :: else
+        fi;
+#endif
+        left[i] = true;                                     /* leave */
+        wake(WORK)
+    } unless { dead[i] }
+}
+
+/* ---- the server ---- */
+
+#define WAITING(i) (head[i] != tail[i])
+#define GONE(i) (left[i] || buried[i])
+#define OVER (GONE(0) && GONE(1) && !WAITING(0) && !WAITING(1))
+
+#ifdef WRONG_INDEX /* mutant */
+#define FRONT(i) slot[(i) * S + (tail[i] + 1) % S]
+#else
+#define FRONT(i) slot[(i) * S + tail[i] % S]
+#endif
+
+inline apply(a)
+{
+#ifdef LOCKED
+    lock_write(SERVER);
+#endif
+#ifndef UNMARKED /* mutant: nobody knows of a torn gradient */
+    mark = a * G + tail[a] + 1;                             /* mark */
+#endif
+    atomic {                                                /* step: its beginning and its end */
+        apart = (inside_read & ~((dead[0] -> 1 : 0) | (dead[1] -> 2 : 0))) == 0;
+        assert(apart);
+        inside_write = 1;
+        right_gradient = FRONT(a) == tail[a] + 1;
+        assert(right_gradient)
+    };
+#ifdef COMMITTED_EARLY /* mutant: the slot is free before it was read */
+    tail[a]++;
+    atomic {
+        inside_write = 0;
+        right_gradient = slot[a * S + (tail[a] - 1) % S] == tail[a];
+        assert(right_gradient);
+        effect[a * G + tail[a] - 1]++
+    };
+#else
+    atomic {
+        inside_write = 0;
+        right_gradient = FRONT(a) == tail[a] + 1;
+        assert(right_gradient);
+        effect[a * G + tail[a]]++;
+        applied_once = effect[a * G + tail[a]] == 1 && !torn[a * G + tail[a]];
+        assert(applied_once)
+    };
+    tail[a]++;                                              /* commit */
+#endif
+    mark = 0;                                               /* unmark */
+#ifdef LOCKED
+    unlock_write();
+#endif
+#ifndef SPACE_UNWOKEN /* mutant */
+    wake(SPACE(a))                                          /* wake learner */
+#endif
+}
+
+/* The next server: what the dead one was in the middle of is not applied again. */
+inline recover()
+{
+    d_step {
+        inside_write = 0;
+        if
+        :: mark > 0 && tail[(mark - 1) / G] == (mark - 1) % G ->
+            torn[mark - 1] = true;
+            tail[(mark - 1) / G]++                          /* torn */
+        :: else
+        fi;
+        mark = 0;
+        if
+        :: mutex == SERVER + 1 -> mutex = 0                 /* take up */
+        :: else
+        fi
+    };
+    wake(SPACE(0));
+    wake(SPACE(1))
+}
+
+inline serve()
+{
+    do
+    :: OVER -> break
+    :: else ->
+        if
+        :: WAITING(next) -> apply(next); next = 1 - next
+        :: !WAITING(next) && WAITING(1 - next) -> next = 1 - next
+        :: else ->
+            sleep_unless(SERVER, WORK, WAITING(0) || WAITING(1) || OVER);
+            d_step {                                        /* bury */
+                for (k : 0 .. L - 1) {
+                    if
+                    :: dead[k] && !left[k] -> buried[k] = true; reading[k] = false
+                    :: else
+                    fi
+                }
+                k = 0
+            }
+        fi
+    od
+}
+
+/* What must hold at the end. Torn ones may be in or not; none is in twice. */
+inline check()
+{
+    d_step {
+        for (k : 0 .. L - 1) {
+            counts_agree = tail[k] == head[k] && begun[k] - head[k] <= (dead[k] -> 1 : 0) && (dead[k] || head[k] == G);
+            assert(counts_agree);
+            for (key : 0 .. G - 1) {
+                applied_once = key >= head[k] || torn[k * G + key] || effect[k * G + key] == 1;
+                assert(applied_once);
+                applied_once = key < head[k] || effect[k * G + key] == 0;
+                assert(applied_once)
+            }
+        }
+    }
+}
+
+proctype server()
+{
+    byte key, need, k, next;
+    do
+    :: true ->
+        {
+#if SERVER_DIES
+            recover();
+#endif
+            serve();
+            break
+        } unless {
+            server_dead -> d_step { server_dead = false; asleep[SERVER] = 0; key = 0; need = 0; k = 0 }
+        }
+    od;
+    check()
+}
+
+/* ---- time and death ---- */
+
+/* Waits are timed, but time only matters where somebody died with a wake-up due: as long as all
+ * live, wake-ups must do. When nothing moves, all slices run out. The budget makes a job that would
+ * look again and again, and get nowhere, an invalid end state. */
+active proctype clock()
+{
+    byte k, budget = 3 * (D + SERVER_DIES);
+end:
+    do
+#ifndef UNTIMED /* mutant: waits without a time */
+    :: atomic { timeout && deaths + server_deaths > 0 && budget > 0 ->
+            budget--;
+            for (k : 0 .. SLEEPERS - 1) { asleep[k] = 0 }
+            k = 0
+        }
+#else
+    :: false
+#endif
+    od
+}
+
+active proctype fate()
+{
+end:
+    do
+#if D > 0
+    :: atomic { deaths < D && !dead[0] && !left[0] -> dead[0] = true; deaths++ }
+    :: atomic { deaths < D && !dead[1] && !left[1] -> dead[1] = true; deaths++ }
+#endif
+#if SERVER_DIES
+    :: atomic { server_deaths < SERVER_DIES && !server_dead -> server_dead = true; server_deaths++ }
+#endif
+    :: false
+    od
+}
+
+init
+{
+    atomic {
+        run learner(0);
+        run learner(1);
+#ifdef HANDS
+        run pusher();
+#endif
+#ifndef DIRECT
+        run server()
+#endif
+    }
+}
