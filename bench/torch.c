@@ -76,6 +76,65 @@ static const char engine_program[] =
     "while count < 2 or time.monotonic() - start < seconds: step(); count += 1\n"
     "print(count * batch / (time.monotonic() - start))\n";
 
+/* Arguments: seconds, words,length,classes (or mlp), batch. The texts are those of bench/learner.c.
+ * A word has a gradient of its row (sparse) or all of them have one (dense): whatever is faster. */
+static const char hogwild_program[] =
+    "import sys, time, torch\n"
+    "import torch.multiprocessing as mp\n"
+    "from torch import nn\n"
+    "seconds, what, batch = float(sys.argv[1]), sys.argv[2], int(sys.argv[3])\n"
+    "torch.set_num_threads(1)\n"
+    "torch.manual_seed(1)\n"
+    "class Text(nn.Module):\n"
+    "    def __init__(self, words, classes, sparse):\n"
+    "        super().__init__()\n"
+    "        self.embed = nn.Embedding(words, 120, padding_idx=0, sparse=sparse)\n"
+    "        self.convs = nn.ModuleList(nn.Conv1d(120, 300, w, padding=w - 1) for w in (3, 4, 5))\n"
+    "        self.hidden, self.labels = nn.Linear(900, 900), nn.Linear(900, classes)\n"
+    "    def forward(self, tokens):\n"
+    "        x = self.embed(tokens).transpose(1, 2)\n"
+    "        x = torch.cat([torch.relu(conv(x).max(2)[0]) for conv in self.convs], 1)\n"
+    "        return self.labels(torch.relu(self.hidden(x)))\n"
+    "def linear():\n"
+    "    parts = []\n"
+    "    for i in range(4): parts += [nn.Linear(4096, 4096)] + [nn.ReLU(inplace=True)] * (i < 3)\n"
+    "    return nn.Sequential(*parts)\n"
+    "if what == 'mlp':\n"
+    "    count, kinds = batch, [linear]\n"
+    "    x, y = torch.rand(batch, 4096) - 0.5, torch.randint(4096, (batch,))\n"
+    "else:\n"
+    "    words, length, classes = map(int, what.split(','))\n"
+    "    count = 4096\n"
+    "    y, x = torch.randint(classes, (count,)), torch.randint(2, words, (count, length))\n"
+    "    for _ in range(3):\n"
+    "        x[torch.arange(count), torch.randint(length, (count,))] = \\\n"
+    "            2 + (y * 4 + torch.randint(4, (count,))) % (words - 2)\n"
+    "    kinds = [lambda: Text(words, classes, True), lambda: Text(words, classes, False)]\n"
+    "def learn(net, number, ready, done):\n"
+    "    torch.set_num_threads(1)\n"
+    "    sgd = torch.optim.SGD(net.parameters(), lr=0.02)\n"
+    "    at = number * count // 2 // batch * batch % count\n"
+    "    def step(at):\n"
+    "        sgd.zero_grad(set_to_none=True)\n"
+    "        nn.functional.cross_entropy(net(x[at:at + batch]), y[at:at + batch]).backward()\n"
+    "        sgd.step()\n"
+    "        return (at + batch) % count\n"
+    "    for _ in range(2): at = step(at)\n"
+    "    ready.wait()\n"
+    "    start, steps = time.monotonic(), 0\n"
+    "    while steps < 2 or time.monotonic() - start < seconds: at = step(at); steps += 1\n"
+    "    done.put(steps * batch / (time.monotonic() - start))\n"
+    "def hogwild(make, learners):\n"
+    "    net, ready, done = make().share_memory(), mp.Barrier(learners), mp.SimpleQueue()\n"
+    "    all = [mp.Process(target=learn, args=(net, i, ready, done)) for i in range(learners)]\n"
+    "    for one in all: one.start()\n"
+    "    rate = sum(done.get() for _ in all)\n"
+    "    for one in all: one.join()\n"
+    "    return rate\n"
+    "mp.set_start_method('fork')\n"
+    "rates = [[hogwild(kind, n) for n in (2, 1)] for kind in kinds]\n"
+    "print(*max(rates))\n";
+
 static bool has_torch(const char *python)
 {
     int how = 0;
@@ -133,6 +192,12 @@ static struct arguments arguments_of(const struct torch_run *run)
         (void)snprintf(to.texts[1], sizeof to.texts[1], "%d", FCNET_WIDTH);
         (void)snprintf(to.texts[2], sizeof to.texts[2], "%d", FCNET_LAYERS);
         (void)snprintf(to.texts[3], sizeof to.texts[3], "%d", FCNET_BATCH);
+    } else if (run->net == TORCH_HOGWILD) {
+        (void)snprintf(to.texts[1], sizeof to.texts[1], "mlp");
+        if (run->words > 0)
+            (void)snprintf(to.texts[1], sizeof to.texts[1], "%u,%u,%u", (unsigned)run->words,
+                           (unsigned)run->length, (unsigned)run->classes);
+        (void)snprintf(to.texts[2], sizeof to.texts[2], "%u", (unsigned)run->batch);
     } else {
         (void)snprintf(to.texts[1], sizeof to.texts[1], "%s",
                        run->net == TORCH_QUICK ? "quick" : "mlp");
@@ -146,9 +211,11 @@ static void become(const struct torch_run *run, int output)
 {
     struct arguments with = arguments_of(run);
     (void)dup2(output, STDOUT_FILENO);
-    (void)execlp(run->python, run->python, "-c",
-                 run->net == TORCH_FCNET ? fcnet_program : engine_program, with.texts[0],
-                 with.texts[1], with.texts[2], with.texts[3], (char *)NULL);
+    const char *program = run->net == TORCH_FCNET     ? fcnet_program
+                          : run->net == TORCH_HOGWILD ? hogwild_program
+                                                      : engine_program;
+    (void)execlp(run->python, run->python, "-c", program, with.texts[0], with.texts[1],
+                 with.texts[2], with.texts[3], (char *)NULL);
     _exit(127);
 }
 
@@ -170,7 +237,10 @@ tri_status torch_body(void *ctx, uint32_t number, struct crew_board *board, tri_
     (void)close(ends[0]);
     if (pid < 0 || waitpid(pid, &how, 0) != pid || how != 0)
         return fail(err, TRI_EIO, "PyTorch's training failed; the lines above may say why");
-    if (number == 0)
-        board->work_s = strtod(text, NULL);
+    if (number == 0) {
+        char *rest = text;
+        board->work_s = strtod(text, &rest);
+        board->numbers[0] = strtod(rest, NULL);
+    }
     return TRI_OK;
 }

@@ -34,10 +34,12 @@ static tri_status check_launcher(const struct train_settings *settings, uint32_t
     struct settings job;
     tri_status status = settings_read(NULL, false, &job, err);
     *rank = job.node;
-    if (status != TRI_OK || settings->workers == 0 || settings->workers == job.agree.workers)
+    bool local = settings->learners > 0;
+    uint64_t asked = local ? settings->learners : settings->workers;
+    if (status != TRI_OK || asked == 0 || asked == job.agree.workers)
         return status;
-    fail(err, TRI_EINPUT, "option '--workers' cannot be '%llu'",
-         (unsigned long long)settings->workers);
+    fail(err, TRI_EINPUT, "option '--%s' cannot be '%llu'", local ? "learners" : "workers",
+         (unsigned long long)asked);
     fail_why(err, "this process is one of %u that a launcher has started",
              (unsigned)job.agree.workers);
     fail_next(err, "leave it out, or unset RANK, WORLD_SIZE and TRIDENT_WORKERS");
@@ -125,6 +127,15 @@ tri_status train_show(struct cli *cli, const struct train_outcome *outcome,
 
 /* ---- the command ---- */
 
+/* Whatever has started the processes: with --learners they share memory. */
+static void become_learner(const struct train_request *request)
+{
+    (void)setenv("TRIDENT_MODE", "local", 0);
+    (void)setenv("TRIDENT_LOCAL", request->local, 0);
+    if (request->settings.locked)
+        (void)setenv("TRIDENT_LOCKED", "on", 0);
+}
+
 tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_runner *runner,
                       struct buf *out, tri_error *err)
 {
@@ -134,7 +145,15 @@ tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_
         help_command(&command_train, out);
     if (status != TRI_OK || request.help)
         return status;
+    const char *role = getenv(TRAIN_WORKER);
+    if (role != NULL && strcmp(role, TRAIN_ROLE_SERVER) == 0)
+        return train_serve(cli, err);
+    if (role != NULL && strcmp(role, TRAIN_ROLE_SWEEP) == 0)
+        return train_sweep(cli, err);
+    request.options.only_finish = role != NULL && strcmp(role, TRAIN_ROLE_FINISH) == 0;
     bool joins = has_launcher();
+    if (joins && request.settings.learners > 0)
+        become_learner(&request);
     uint32_t rank = 0;
     status = joins ? check_launcher(&request.settings, &rank, err)
                    : check_servers(&request.settings, err);
@@ -144,6 +163,8 @@ tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_
         return status;
     if (!joins && request.settings.workers > 1)
         return train_launch(cli, &request, argc, argv, out, err);
+    if (!joins && request.settings.learners > 0)
+        return train_learners(cli, &request, argc, argv, out, err);
     return train_here(cli, &request, runner, out, err);
 }
 

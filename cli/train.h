@@ -13,7 +13,7 @@ extern "C" {
 
 /* ---- what was asked for ---- */
 
-enum { TRAIN_WORKERS_MAX = 1024, TRAIN_OPTIMIZER = 64 };
+enum { TRAIN_WORKERS_MAX = 1024, TRAIN_LEARNERS_MAX = 256, TRAIN_OPTIMIZER = 64 };
 
 /* What a model is trained with unless the options say otherwise: epochs, batch, learning rate,
  * optimiser, schedule. One list for the parser and for --help. */
@@ -29,6 +29,10 @@ struct train_settings {
     const char *data, *test, *model;
     uint64_t label_column, text_column, max_length;
     unsigned header; /* enum data_header */
+    uint64_t learners, restarts;
+    unsigned local; /* of train_locals */
+    bool locked;
+    const char *recipe;
     uint64_t workers, servers, iterations, batch, seed, evaluate_every;
     const char *epochs, *lr, *momentum, *optimizer, *schedule;
     const char *scheme, *consistency, *placement, *out;
@@ -45,9 +49,11 @@ struct train_request {
     struct train_settings settings;
     struct train_options options;
     char optimizer[TRAIN_OPTIMIZER]; /* options.optimizer */
+    const char *local;               /* with learners: "server", "direct" or "sync" */
 };
 
 extern const struct option_row train_rows[];
+extern const char *const train_locals[];
 extern const char *const train_headers[]; /* by enum data_header, ended by NULL */
 tri_status train_read(int argc, const char *const *argv, struct train_request *request,
                       tri_error *err);
@@ -94,6 +100,9 @@ struct train_outcome {
     struct train_rank *ranks;
     struct train_event *events;
     size_t event_count, event_room;
+    struct train_restarts {
+        uint32_t learners, server, all; /* all: from a checkpoint, after the last was dead */
+    } restarts;
     bool interrupted;
     bool terminated; /* by SIGTERM, not by Ctrl-C */
 };
@@ -155,6 +164,13 @@ typedef tri_status train_runner(const struct train_options *options,
 /* Set for the processes that the launcher starts. */
 #define TRAIN_WORKER "TRIDENT_TRAIN_WORKER"
 
+/* Its values: a worker or learner; a learner that only tests what the others have come to; the
+ * server of learners; and who removes their shared memory if the launcher dies. */
+#define TRAIN_ROLE_WORKER "1"
+#define TRAIN_ROLE_FINISH "finish"
+#define TRAIN_ROLE_SERVER "server"
+#define TRAIN_ROLE_SWEEP  "sweep"
+
 /* In this process: alone, as a rank of a job that something else started, or as a worker of
  * the launcher, which tells of all that happens in lines on standard output. */
 tri_status train_here(struct cli *cli, const struct train_request *request, train_runner *runner,
@@ -163,6 +179,15 @@ tri_status train_here(struct cli *cli, const struct train_request *request, trai
 /* Starts settings.workers processes of this program, with these arguments, and watches them. */
 tri_status train_launch(struct cli *cli, const struct train_request *request, int argc,
                         const char *const *argv, struct buf *out, tri_error *err);
+
+/* Starts settings.learners of them, and a server if they need one; watches over them, starts the
+ * dead again and saves. */
+tri_status train_learners(struct cli *cli, const struct train_request *request, int argc,
+                          const char *const *argv, struct buf *out, tri_error *err);
+
+/* The server of learners, and the one that removes their region: the process is nothing else. */
+tri_status train_serve(struct cli *cli, tri_error *err);
+tri_status train_sweep(struct cli *cli, tri_error *err);
 
 /* Of two workers that failed, by what they told (status TRI_OK: nothing): is it the later one that
  * a person should hear of, because the first only says that another is gone? */

@@ -211,7 +211,9 @@ static tri_status run(struct here *here, train_runner *runner, struct buf *out, 
     tri_error reason = {0};
     const struct train_calls calls = {
         .ctx = here, .moment = on_moment, .begun = on_begun, .log = on_log};
-    if (here->outcome.workers > 1 && is_bsp(options.consistency))
+    if (here->request->settings.learners > 0)
+        options.consistency = NULL; /* --local says it */
+    else if (here->outcome.workers > 1 && is_bsp(options.consistency))
         options.checksum_every = CHECKSUM_EVERY;
     struct handlers before = heed_signals(here->outcome.workers == 1, here->worker);
     tri_status status = runner(&options, &calls, here->cli->mem, &report, &reason);

@@ -48,10 +48,37 @@ static void put_results(struct json_out *json, const struct train_outcome *outco
     json_out_number(json, "wait_s", done ? report->wait_s : NAN);
 }
 
-static void put_settings(struct json_out *json, const struct train_request *request)
+static void put_learners(struct json_out *json, const struct train_outcome *outcome,
+                         const struct train_request *request)
+{
+    const struct train_report *report = &outcome->report;
+    json_out_string(json, "local", request->local);
+    json_out_bool(json, "locked", request->settings.locked);
+    json_out_object(json, "staleness");
+    json_out_number(json, "mean", outcome->reported ? report->stale_mean : NAN);
+    json_out_number(json, "max", outcome->reported ? (double)report->stale_max : NAN);
+    json_out_close(json);
+    json_out_object(json, "gradients");
+    json_out_count(json, "pushed", report->pushed);
+    json_out_count(json, "applied", report->applied);
+    json_out_count(json, "lost", report->lost);
+    json_out_count(json, "torn", report->torn);
+    json_out_count(json, "partial", report->partial);
+    json_out_count(json, "discarded", report->discarded);
+    json_out_close(json);
+    json_out_object(json, "restarts");
+    json_out_count(json, "learners", outcome->restarts.learners);
+    json_out_count(json, "server", outcome->restarts.server);
+    json_out_count(json, "all", outcome->restarts.all);
+    json_out_close(json);
+}
+
+static void put_settings(struct json_out *json, const struct train_request *request,
+                         const struct train_report *report)
 {
     const struct train_options *options = &request->options;
-    json_out_count(json, "batch", options->batch);
+    json_out_string(json, "recipe", request->settings.recipe);
+    json_out_count(json, "batch", options->batch > 0 ? options->batch : report->batch);
     json_out_number(json, "lr", options->lr);
     json_out_string(json, "schedule", schedules[options->schedule]);
     json_out_string(json, "optimizer", request->optimizer);
@@ -155,11 +182,14 @@ void train_json(const struct train_outcome *outcome, const struct train_request 
     json_out_string(&json, "model", request->settings.model);
     json_out_string(&json, "data", request->settings.data);
     json_out_bool(&json, "complete", outcome->reported && !outcome->interrupted);
-    json_out_count(&json, "workers", outcome->workers);
-    json_out_count(&json, "learners", 0);
+    uint64_t learners = request->settings.learners;
+    json_out_count(&json, "workers", learners > 0 ? 0 : outcome->workers);
+    json_out_count(&json, "learners", learners);
     json_out_count(&json, "servers", outcome->report.servers);
     put_results(&json, outcome);
-    put_settings(&json, request);
+    put_settings(&json, request, &outcome->report);
+    if (learners > 0)
+        put_learners(&json, outcome, request);
     put_layers(&json, &outcome->report);
     if (request->settings.profile)
         put_ops(&json, &outcome->report);

@@ -173,9 +173,9 @@ static tri_status run(struct launch *launch, int argc, const char *const *argv, 
     bool lost = goes_on(launch) && launch->outcome.reported; /* who is missing is told as an event */
     if (launch->failed && !launch->cli->interrupted && !lost)
         return blame(launch, err);
-    if (status != TRI_OK && !lost)
-        return status;
-    if (!launch->cli->interrupted && !lost)
+    if (lost)
+        status = TRI_OK;
+    else if (status == TRI_OK && !launch->cli->interrupted)
         status = check_reports(launch, err);
     return status == TRI_OK ? train_show(launch->cli, &launch->outcome, launch->request, out, err)
                             : status;

@@ -47,6 +47,12 @@ static const struct field report_fields[] = {
     FIELD(COUNT64, train_report, train_samples),  FIELD(COUNT64, train_report, sent_bytes),
     FIELD(COUNT64, train_report, received_bytes), FIELD(NUMBER, train_report, compute_s),
     FIELD(NUMBER, train_report, wait_s),          FIELD(COUNT32, train_report, params_crc32c),
+    FIELD(COUNT32, train_report, batch),          FIELD(COUNT32, train_report, learners),
+    FIELD(TEXT, train_report, local),             FIELD(NUMBER, train_report, stale_mean),
+    FIELD(COUNT64, train_report, stale_max),      FIELD(COUNT64, train_report, pushed),
+    FIELD(COUNT64, train_report, applied),        FIELD(COUNT64, train_report, lost),
+    FIELD(COUNT64, train_report, torn),           FIELD(COUNT64, train_report, partial),
+    FIELD(COUNT64, train_report, discarded),
 };
 
 static const struct field layer_fields[] = {

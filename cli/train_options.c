@@ -6,6 +6,8 @@
 const char *const train_headers[] = {
     [DATA_HEADER_AUTO] = "auto", [DATA_HEADER_YES] = "yes", [DATA_HEADER_NO] = "no", NULL};
 
+const char *const train_locals[] = {"auto", "server", "direct", "sync", NULL};
+
 static const char *const failures[] = {"continue", "stop", NULL};
 
 const struct option_row train_rows[] = {
@@ -30,6 +32,36 @@ const struct option_row train_rows[] = {
      .min = 1,
      .max = TRAIN_WORKERS_MAX,
      .help = "number of processes on this machine that train together"},
+    {.name = "learners",
+     .value = "N",
+     .otherwise = "none",
+     .type = OPTION_COUNT,
+     FIELD(learners),
+     .min = 1,
+     .max = TRAIN_LEARNERS_MAX,
+     .help = "in place of workers: N processes of this machine around one set of parameters in "
+             "shared memory, each at its own pace"},
+    {.name = "local",
+     .value = "auto|server|direct|sync",
+     .fallback = "auto",
+     .type = OPTION_CHOICE,
+     FIELD(local),
+     .choices = train_locals,
+     .help = "who steps the learners' parameters: a server; each of them, directly; or a server "
+             "when all have a gradient (sync). auto: direct with sgd, else server"},
+    {.name = "locked",
+     .type = OPTION_FLAG,
+     FIELD(locked),
+     .help = "learners do not read parameters while they are stepped"},
+    {.name = "learner-restarts",
+     .value = "R",
+     .fallback = "3",
+     .type = OPTION_COUNT,
+     FIELD(restarts),
+     .min = 0,
+     .max = 1000,
+     .help = "how often a learner that has died is started again; after that, or with 0, the "
+             "others go on without it"},
     {.name = "servers",
      .value = "Q",
      .otherwise = "as many as workers",
@@ -85,6 +117,13 @@ const struct option_row train_rows[] = {
      .type = OPTION_TEXT,
      FIELD(momentum),
      .help = "share of the last step that is kept; 0 is sgd"},
+    {.name = "recipe",
+     .value = "NAME",
+     .otherwise = "none",
+     .type = OPTION_TEXT,
+     FIELD(recipe),
+     .help = "defaults for all of these at once; service, for textcnn: sgd, lr 0.01, 200 epochs, "
+             "batches of 2, 4 from 10000 samples on, 32 above 100000 (GaDei)"},
     {.name = "test",
      .value = "FILE",
      .otherwise = "the data set's own, or a tenth held out by seed",
@@ -162,8 +201,9 @@ const struct option_row train_rows[] = {
      .otherwise = "none",
      .type = OPTION_TEXT,
      FIELD(checkpoint),
-     .help = "save the whole job there while it runs, so that it can be resumed; the folder is made "
-             "if it is missing"},
+     .help =
+         "save the whole job there while it runs, so that it can be resumed; the folder is made "
+         "if it is missing"},
     {.name = "checkpoint-every",
      .value = "N",
      .otherwise = "an epoch",

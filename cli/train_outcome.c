@@ -104,7 +104,8 @@ tri_status train_outcome_check(const struct train_outcome *outcome,
                                const struct train_request *request, tri_error *err)
 {
     const struct train_rank *ranks = outcome->ranks;
-    if (outcome->interrupted || strcmp(request->settings.consistency, "bsp") != 0)
+    if (outcome->interrupted || request->settings.learners > 0 ||
+        strcmp(request->settings.consistency, "bsp") != 0)
         return TRI_OK;
     for (uint32_t i = 1; i < outcome->workers; i++)
         if (ranks[i].known && ranks[0].known && ranks[i].crc32c != ranks[0].crc32c) {

@@ -15,9 +15,7 @@
 static const struct {
     const char *name, *next;
 } not_yet[] = {
-    {"learners", "give --workers N: N processes that train together"},
     {"codec", "leave it out: updates travel as they are"},
-    {"recipe", "give --lr, --batch, --schedule and --optimizer"},
 };
 
 static bool is_option(const char *word, const char *name)
@@ -49,6 +47,13 @@ struct defaults {
 #define AS_ROW(...) {__VA_ARGS__},
 static const struct defaults by_model[] = {TRAIN_DEFAULTS(AS_ROW)};
 static const struct defaults of_others = {NULL, "10", "64", "0.01", "momentum:0.9", "constant"};
+
+/* GaDei's Table 3: small batches, a small rate and many epochs, so that nobody has to tune. The
+ * batch follows from the number of samples: train_options.batch 0. */
+static const struct {
+    const char *name, *model;
+    struct defaults defaults;
+} recipes[] = {{"service", "textcnn", {NULL, "200", "0", "0.01", "sgd", "constant"}}};
 
 static const struct {
     const char *optimizer, *lr;
@@ -85,6 +90,36 @@ static const char *default_lr(const struct defaults *defaults, const char *optim
         if (is_of(optimizer, lr_by_optimizer[i].optimizer))
             return lr_by_optimizer[i].lr;
     return defaults->lr;
+}
+
+static const char *recipe_candidate(const void *ctx, size_t i)
+{
+    (void)ctx;
+    return i < sizeof recipes / sizeof recipes[0] ? recipes[i].name : NULL;
+}
+
+static tri_status find_defaults(const struct train_settings *settings, const struct defaults **out,
+                                tri_error *err)
+{
+    *out = defaults_of(settings->model);
+    if (settings->recipe == NULL)
+        return TRI_OK;
+    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
+        if (!names_equal(settings->recipe, recipes[i].name))
+            continue;
+        *out = &recipes[i].defaults;
+        if (is_of(settings->model, recipes[i].model))
+            return TRI_OK;
+        fail(err, TRI_EINPUT, "recipe '%s' is for model %s, not for '%.60s'", recipes[i].name,
+             recipes[i].model, settings->model);
+        fail_next(err, "leave it out: the model has defaults of its own");
+        return TRI_EINPUT;
+    }
+    char next[NAMES_TEXT];
+    names_advise(settings->recipe, recipe_candidate, NULL, next);
+    fail(err, TRI_EINPUT, "option '--recipe' does not know '%.60s'", settings->recipe);
+    fail_next(err, "%s", next);
+    return TRI_EINPUT;
 }
 
 /* ---- numbers ---- */
@@ -291,8 +326,38 @@ static tri_status read_numbers(const struct defaults *defaults, struct train_req
     return status;
 }
 
+/* Options of one way to train together with those of the other. */
+static tri_status check_learners(const struct train_settings *settings, tri_error *err)
+{
+    bool given = settings->learners > 0;
+    const char *with = !given                                      ? NULL
+                       : settings->workers > 0                     ? "workers"
+                       : settings->servers > 0                     ? "servers"
+                       : !is_auto(settings->scheme)                ? "scheme"
+                       : strcmp(settings->consistency, "bsp") != 0 ? "consistency"
+                                                                   : NULL;
+    const char *without = given                     ? NULL
+                          : settings->local > 0     ? "local"
+                          : settings->locked        ? "locked"
+                          : settings->restarts != 3 ? "learner-restarts"
+                                                    : NULL;
+    if (with != NULL) {
+        fail(err, TRI_EINPUT, "options '--learners' and '--%s' do not go together", with);
+        fail_why(err, "learners share memory; --local says how");
+    } else if (without != NULL) {
+        fail(err, TRI_EINPUT, "option '--%s' needs '--learners'", without);
+    } else {
+        return TRI_OK;
+    }
+    fail_next(err, "leave one of them out%s", without != NULL ? ", or say how many learners" : "");
+    return TRI_EINPUT;
+}
+
 static tri_status check_pairs(const struct train_settings *settings, tri_error *err)
 {
+    tri_status status = check_learners(settings, err);
+    if (status != TRI_OK)
+        return status;
     if (settings->checkpoint == NULL && (settings->resume || settings->checkpoint_every > 0)) {
         fail(err, TRI_EINPUT, "option '--%s' needs '--checkpoint'",
              settings->resume ? "resume" : "checkpoint-every");
@@ -333,6 +398,10 @@ static void fill(struct train_request *request)
     options->checkpoint_every = settings->checkpoint_every;
     options->resume = settings->resume;
     options->time_ops = settings->profile;
+    bool direct = strcmp(request->optimizer, "sgd") == 0;
+    request->local = settings->local > 0 ? train_locals[settings->local]
+                     : direct            ? "direct"
+                                         : "server";
 }
 
 tri_status train_read(int argc, const char *const *argv, struct train_request *request,
@@ -351,8 +420,11 @@ tri_status train_read(int argc, const char *const *argv, struct train_request *r
     status = check_pairs(&request->settings, err);
     if (status == TRI_OK)
         status = check_names(&request->settings, err);
+    const struct defaults *defaults = NULL;
     if (status == TRI_OK)
-        status = read_numbers(defaults_of(request->settings.model), request, err);
+        status = find_defaults(&request->settings, &defaults, err);
+    if (status == TRI_OK)
+        status = read_numbers(defaults, request, err);
     fill(request);
     return status;
 }

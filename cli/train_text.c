@@ -22,9 +22,13 @@ static void put_head(const struct train_outcome *outcome, const struct train_req
                units_show_count((double)report->params, params), epochs,
                strcmp(epochs, "1") == 0 ? "" : "s", (unsigned long long)report->iterations,
                plural(report->iterations));
-    buf_format(out, "%u worker%s, batches of %u, %s, learning rate %g\n",
-               (unsigned)outcome->workers, plural(outcome->workers),
-               (unsigned)request->options.batch, request->optimizer, request->options.lr);
+    uint32_t batch = request->options.batch > 0 ? request->options.batch : report->batch;
+    buf_format(out, "%u %s%s, batches of %u, %s, learning rate %g\n", (unsigned)outcome->workers,
+               request->settings.learners > 0 ? "learner" : "worker", plural(outcome->workers),
+               (unsigned)batch, request->optimizer, request->options.lr);
+    if (request->settings.recipe != NULL)
+        buf_format(out, "recipe %s: batches by the number of samples (%llu)\n",
+                   request->settings.recipe, (unsigned long long)report->train_samples);
     buf_format(out, "\ntest accuracy  %.4f of %llu sample%s\n", report->test_accuracy,
                (unsigned long long)report->test_samples, plural(report->test_samples));
     buf_format(out, "training       loss %.4f, accuracy %.4f over the last epoch\n",
@@ -59,7 +63,7 @@ static void put_layers(const struct train_report *report, struct buf *out)
 {
     struct table table;
     double bytes = 0;
-    bool travels = report->workers > 1;
+    bool travels = report->workers > 1 && report->learners == 0;
     table_init(&table, out->mem, travels ? "llrr" : "lr");
     table_cell(&table, "layer");
     if (travels)
@@ -77,8 +81,9 @@ static void put_layers(const struct train_report *report, struct buf *out)
     buf_char(out, '\n');
     table_print(&table, 40, out);
     table_fini(&table);
-    buf_text(out, travels ? "MB/iteration: what each worker sends, as planned\n"
-                          : "one worker: nothing travels\n");
+    buf_text(out, travels                ? "MB/iteration: what each worker sends, as planned\n"
+                  : report->learners > 0 ? "learners share these: nothing travels\n"
+                                         : "one worker: nothing travels\n");
 }
 
 static void put_times(const struct train_report *report, struct buf *out)
@@ -86,6 +91,11 @@ static void put_times(const struct train_report *report, struct buf *out)
     double both = report->compute_s + report->wait_s;
     if (!(both > 0))
         return;
+    if (report->learners > 0) {
+        buf_format(out, "\ntime: %.1f %% computing, %.1f %% waiting for the server or a lock\n",
+                   100 * report->compute_s / both, 100 * report->wait_s / both);
+        return;
+    }
     buf_format(out,
                "\ntime: %.1f %% computing, %.1f %% waiting for communication that did not hide "
                "behind it\n",
@@ -119,6 +129,27 @@ static void put_ops(const struct train_report *report, struct buf *out)
     buf_text(out, "of an iteration of rank 0\n");
 }
 
+static void put_learners(const struct train_outcome *outcome, const struct train_request *request,
+                         struct buf *out)
+{
+    const struct train_report *report = &outcome->report;
+    const struct train_restarts *restarts = &outcome->restarts;
+    buf_format(out, "\nlearners: %s%s; %llu gradients applied of %llu", request->local,
+               request->settings.locked ? ", locked" : "", (unsigned long long)report->applied,
+               (unsigned long long)report->pushed);
+    if (report->lost + report->torn + report->partial + report->discarded > 0)
+        buf_format(out, " (%llu lost, %llu torn, %llu partial, %llu discarded)",
+                   (unsigned long long)report->lost, (unsigned long long)report->torn,
+                   (unsigned long long)report->partial, (unsigned long long)report->discarded);
+    buf_format(out, "; staleness %.2f, at most %llu", report->stale_mean,
+               (unsigned long long)report->stale_max);
+    if (restarts->learners + restarts->server + restarts->all > 0)
+        buf_format(out, "\nstarted again: %u learner%s, the server %u time%s, everything %u time%s",
+                   (unsigned)restarts->learners, plural(restarts->learners),
+                   (unsigned)restarts->server, plural(restarts->server), (unsigned)restarts->all,
+                   plural(restarts->all));
+}
+
 static void put_parameters(const struct train_outcome *outcome, const struct train_request *request,
                            struct buf *out)
 {
@@ -129,7 +160,9 @@ static void put_parameters(const struct train_outcome *outcome, const struct tra
             outcome->ranks[i].known && outcome->ranks[i].crc32c == outcome->report.params_crc32c;
     }
     buf_format(out, "parameters: CRC-32C %08x", (unsigned)outcome->report.params_crc32c);
-    if (known > 1 && same == known)
+    if (request->settings.learners > 0)
+        put_learners(outcome, request, out);
+    else if (known > 1 && same == known)
         buf_format(out, ", the same on all %u workers", (unsigned)known);
     else if (known > 1)
         buf_format(out, " on rank 0, the same on %u of %u workers", (unsigned)same,

@@ -1,11 +1,14 @@
 /* The shared-memory parameter server: queues, hand-over, lock, and deaths at any step.
  * verify/README.md says what is modelled; src/local marks each step ("local.pml: publish").
  *
- * -DG=n        gradients of each learner       -DD=n  learners that may die
+ * -DG=n -DG1=n gradients of each learner       -DD=n  learners that may die
  * -DHANDS      learner 0 has a push thread     -DLOCKED  readers and the writer keep apart
  * -DSERVER_DIES=n  times; another one takes up  -DDIRECT  no server, learners step by themselves */
 #ifndef G
 #define G 3
+#endif
+#ifndef G1
+#define G1 G
 #endif
 #ifndef D
 #define D 1
@@ -14,6 +17,7 @@
 #define SERVER_DIES 0
 #endif
 #define L 2 /* learners */
+#define COUNT(i) ((i) == 0 -> G : G1)
 #define S 2 /* slots of each */
 
 /* Who sleeps, and on what. */
@@ -58,12 +62,12 @@ bool applied_once, right_gradient, apart, counts_agree;
 /* Two steps, between which one may die: the word changes, then sleepers are woken. */
 inline wake(event)
 {
-    atomic {
+    d_step {
         need = word[event] & 1;
-        word[event] = word[event] + need
+        word[event] = (word[event] + need) & 7 /* no key is older than three wake-ups */
     };
     if
-    :: need -> atomic {
+    :: atomic { need ->
             need = 0;
             for (k : 0 .. SLEEPERS - 1) {
                 if
@@ -77,10 +81,11 @@ inline wake(event)
     fi
 }
 
-/* A key, another look, and sleep unless something was woken since. */
-inline sleep_unless(sleeper, on, unless_ready)
+/* A key, another look, and sleep unless something was woken since. (The look before the key, which
+ * only saves time, is one step with it.) */
+#define TAKE_KEY(e) word[e] = word[e] | 1; key = word[e]
+inline sleep_on(sleeper, on, unless_ready)
 {
-    d_step { word[on] = word[on] | 1; key = word[on] };
     if
 #ifndef NO_SECOND_LOOK /* mutant */
     :: unless_ready -> skip
@@ -90,21 +95,22 @@ inline sleep_unless(sleeper, on, unless_ready)
             if
 #ifdef KEY_IGNORED /* mutant: sleeps whatever came after the key */
             :: true -> asleep[sleeper] = on + 1
-#endif
+#else
             :: word[on] == key -> asleep[sleeper] = on + 1
             :: else
-            fi
+#endif
+            fi;
+            key = 0
         };
         asleep[sleeper] == 0
     fi;
-    key = 0
 }
 
 inline wait_until(waiter, what, goal)
 {
     do
     :: goal -> break
-    :: else -> sleep_unless(waiter, what, goal)
+    :: atomic { !(goal) -> TAKE_KEY(what) }; sleep_on(waiter, what, goal)
     od
 }
 
@@ -127,7 +133,8 @@ inline lock_read(r)
         :: else ->
             reading[r] = false;
             wake(LOCK);
-            sleep_unless(r, LOCK, !writing);
+            d_step { TAKE_KEY(LOCK) };
+            sleep_on(r, LOCK, !writing);
             d_step {                             /* take up */
                 if
                 :: writing && OWNER_DEAD -> mutex = 0; writing = false
@@ -145,8 +152,8 @@ inline lock_write(w)
     writing = true;                                         /* write flag */
     do
     :: NOBODY_READS -> break
-    :: else ->
-        sleep_unless(w, LOCK, NOBODY_READS);
+    :: atomic { !NOBODY_READS -> TAKE_KEY(LOCK) };
+        sleep_on(w, LOCK, NOBODY_READS);
 #ifndef READER_UNBURIED /* mutant: the flag of a dead reader stands */
         d_step {                                            /* bury reader */
             for (k : 0 .. L - 1) {
@@ -189,13 +196,13 @@ inline pull(r1)
 inline push(by, q, value)
 {
     wait_until(by, SPACE(q), HAS_SPACE(q));
-    begun[q]++;                                             /* begin */
 #ifdef PUBLISHED_EARLY /* mutant: before it is full */
+    atomic { begun[q]++; slot[q * S + head[q] % S] = 0 };
     head[q]++;
     slot[q * S + (head[q] - 1) % S] = value;
 #else
-    slot[q * S + head[q] % S] = 0;                          /* fill */
-    slot[q * S + head[q] % S] = value;
+    atomic { begun[q]++; slot[q * S + head[q] % S] = 0 };   /* begin */
+    slot[q * S + head[q] % S] = value;                      /* fill */
     head[q]++;                                              /* publish */
 #endif
     AFTER_PUBLISH                                           /* wake server */
@@ -248,7 +255,7 @@ proctype pusher()
             :: else -> break
             fi
         od
-    } unless { dead[0] }
+    } unless { dead[0] -> d_step { key = 0; need = 0; k = 0; asleep[PUSHER] = 0 } }
 }
 #endif
 
@@ -257,7 +264,7 @@ proctype learner(byte i)
     byte key, need, k, g;
     {
         do
-        :: g < G ->
+        :: g < COUNT(i) ->
 #ifdef LOCKED
             pull(i);
 #endif
@@ -284,7 +291,7 @@ proctype learner(byte i)
 #endif
         left[i] = true;                                     /* leave */
         wake(WORK)
-    } unless { dead[i] }
+    } unless { dead[i] -> d_step { key = 0; need = 0; k = 0; g = 0; asleep[i] = 0 } }
 }
 
 /* ---- the server ---- */
@@ -369,10 +376,10 @@ inline serve()
     :: OVER -> break
     :: else ->
         if
+        :: atomic { !WAITING(next) && WAITING(1 - next) -> next = 1 - next }
         :: WAITING(next) -> apply(next); next = 1 - next
-        :: !WAITING(next) && WAITING(1 - next) -> next = 1 - next
-        :: else ->
-            sleep_unless(SERVER, WORK, WAITING(0) || WAITING(1) || OVER);
+        :: atomic { !WAITING(0) && !WAITING(1) -> TAKE_KEY(WORK) };
+            sleep_on(SERVER, WORK, WAITING(0) || WAITING(1) || OVER);
             d_step {                                        /* bury */
                 for (k : 0 .. L - 1) {
                     if
@@ -391,7 +398,7 @@ inline check()
 {
     d_step {
         for (k : 0 .. L - 1) {
-            counts_agree = tail[k] == head[k] && begun[k] - head[k] <= (dead[k] -> 1 : 0) && (dead[k] || head[k] == G);
+            counts_agree = tail[k] == head[k] && begun[k] - head[k] <= (dead[k] -> 1 : 0) && (dead[k] || head[k] == COUNT(k));
             assert(counts_agree);
             for (key : 0 .. G - 1) {
                 applied_once = key >= head[k] || torn[k * G + key] || effect[k * G + key] == 1;
@@ -449,7 +456,9 @@ end:
     do
 #if D > 0
     :: atomic { deaths < D && !dead[0] && !left[0] -> dead[0] = true; deaths++ }
+#if D > 1 || defined(HANDS) /* else they are alike */
     :: atomic { deaths < D && !dead[1] && !left[1] -> dead[1] = true; deaths++ }
+#endif
 #endif
 #if SERVER_DIES
     :: atomic { server_deaths < SERVER_DIES && !server_dead -> server_dead = true; server_deaths++ }

@@ -324,6 +324,31 @@ tri_status tri_clock(tri_job *job, uint64_t *clock, tri_error *err);
  * without a checkpoint folder, or on other ranks than 0. */
 tri_status tri_save(tri_job *job, uint64_t clock, tri_error *err);
 
+/* ---- learners of one machine (mode = local) ---- */
+
+/* With mode = local (TRIDENT_MODE) the processes are learners of one machine around one set of
+ * parameters in shared memory; docs/local.md is about it. tri_update writes into shared memory and
+ * tri_clock hands over what there is as one gradient, which steps with its own lr and count as soon
+ * as its turn comes (local = sync: when all learners have one). One count per gradient; lr may
+ * differ by layer with optimizer sgd only (else TRI_EARG). The first tri_sync of an iteration finds
+ * parameters as new as they are; later ones in the same iteration find the same. */
+
+/* Where the layer's shared parameters lie, for a program that reads them in place: nothing is
+ * copied for this layer then, and the memory given to tri_layer is not used any more. Between
+ * tri_clock and tri_sync they may be read, too; others step them at any time, except in sync mode.
+ * Valid until tri_close. Both are NULL in mode = network, and with `locked`. */
+tri_status tri_shared(tri_job *job, uint32_t layer, float **weights, float **bias, tri_error *err);
+
+/* local = direct, optimizer sgd: from here to tri_clock the program steps the memory of
+ * tri_shared() itself, parameters -= lr x gradient, and gives no updates in this iteration. It is
+ * counted as one gradient. TRI_EARG where that cannot be. */
+tri_status tri_step(tri_job *job, tri_error *err);
+
+/* No more updates come from this rank; its parameters become those of the end. In mode = local:
+ * waits until all learners have finished, closed or died and all is applied. Otherwise it syncs all
+ * layers. For the rank that uses the result; the others may just close. */
+tri_status tri_finish(tri_job *job, tri_error *err);
+
 /* ---- 5. leave ---- */
 
 /* Waits until what was handed over is applied everywhere, at most timeout_ms and not at all
@@ -337,6 +362,10 @@ void tri_close(tri_job *job);
 /* A fact about the job by name, as text into out (at most cap bytes, always NUL-ended):
  * "workers", "servers", "batch", "layers", "params", "rule", "placement", "chunk_bytes", and
  * of a layer "scheme.fc6", "kind.fc6", "rows.fc6", "cols.fc6", "params.fc6", "chunks.fc6".
+ * "mode" is "network" or "local"; in mode = local also "local", "learners.alive", "clock.first"
+ * (the clock the job began at), "staleness.mean", "staleness.max", and counts of the gradients of
+ * all learners: "gradients.pushed", "gradients.applied", "gradients.lost", "gradients.torn",
+ * "gradients.partial", "gradients.discarded". "mode" can be asked before tri_start.
  * TRI_EARG for another name, with a suggestion. */
 tri_status tri_query(const tri_job *job, const char *name, char *out, size_t cap, tri_error *err);
 

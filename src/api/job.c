@@ -58,7 +58,9 @@ EXPORT tri_status tri_open(const tri_options *given, tri_job **out, tri_error *e
     }
     job->log.role = "worker";
     job->log.rank = (int32_t)job->settings.node;
-    if (status == TRI_OK && !is_alone(&job->settings))
+    if (status == TRI_OK && job->settings.is_local)
+        status = shared_check(job, err);
+    else if (status == TRI_OK && !is_alone(&job->settings))
         status = open_host(job, err);
     if (status == TRI_OK)
         *out = job;
@@ -149,6 +151,8 @@ static tri_status start(tri_job *job, struct agreement *agreement, const struct 
                         tri_error *err)
 {
     tri_status status;
+    if (job->settings.is_local)
+        return shared_start(job, agreement, from, err);
     if (job->host == NULL) {
         status = solo_open(agreement, job->memory, job->mem, &job->solo, err);
         job->agreement = job->solo != NULL ? solo_agreement(job->solo) : NULL;
@@ -207,6 +211,7 @@ EXPORT void tri_close(tri_job *job)
     host_close(job->host);
     save_close(job->save);
     solo_close(job->solo);
+    shared_close(job);
     keep_fini(job);
     for (uint32_t i = 0; i < job->count; i++)
         mem_free(job->mem, (void *)job->layers[i].name);

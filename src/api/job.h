@@ -2,6 +2,7 @@
 #ifndef TRIDENT_API_JOB_H
 #define TRIDENT_API_JOB_H
 
+#include "api/local.h"
 #include "run/host.h"
 #include "run/settings.h"
 #include "run/save.h"
@@ -11,7 +12,8 @@
 extern "C" {
 #endif
 
-/* One of the two does the work: solo for a job of one worker, host otherwise. */
+/* One of the three does the work: shared in mode = local, solo for a job of one worker, host
+ * otherwise. */
 struct tri_job {
     const struct mem *mem;
     struct settings settings;
@@ -20,7 +22,8 @@ struct tri_job {
     void *line_ctx;
     struct host *host;
     struct solo *solo;
-    const struct agreement *agreement; /* of either; NULL before the start */
+    struct shared *shared;
+    const struct agreement *agreement; /* of it; NULL before the start */
     struct agree_layer *layers;        /* names are the job's */
     struct store_layer *memory;
     uint32_t count;

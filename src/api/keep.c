@@ -149,6 +149,12 @@ static void fill(const tri_job *job, const struct checkpoint *from)
                            (job->kept[i].type == TRI_U64 ? sizeof(uint64_t) : sizeof(float)));
 }
 
+/* Whoever watches over a local job makes its checkpoints. */
+static bool watched(const tri_job *job)
+{
+    return job->settings.is_local && job->settings.server_apart;
+}
+
 static void tell_skipped(void *ctx, const tri_error *why)
 {
     const tri_job *job = ctx;
@@ -168,8 +174,10 @@ tri_status keep_find(tri_job *job, const struct agreement *agreement, struct che
         fail_next(err, "save in the program what it steps; do not set TRIDENT_CHECKPOINT");
         return TRI_EINPUT;
     }
-    tri_status status = checkpoint_claim(folder, job->settings.job, job->settings.resume, job->mem,
-                                         &job->claim, err);
+    tri_status status = TRI_OK;
+    if (!watched(job))
+        status = checkpoint_claim(folder, job->settings.job, job->settings.resume, job->mem,
+                                  &job->claim, err);
     if (status != TRI_OK || !job->settings.resume)
         return status;
     struct checkpoint *from = NULL;
@@ -195,7 +203,7 @@ tri_status keep_find(tri_job *job, const struct agreement *agreement, struct che
 
 tri_status keep_begin(tri_job *job, tri_error *err)
 {
-    if (job->settings.checkpoint == NULL || job->settings.node != 0)
+    if (job->settings.checkpoint == NULL || job->settings.node != 0 || watched(job))
         return TRI_OK;
     struct save_options options = {.mem = job->mem,
                                    .log = &job->log,
@@ -212,6 +220,8 @@ tri_status keep_begin(tri_job *job, tri_error *err)
         return status;
     if (job->host != NULL)
         host_set_save(job->host, job->save);
+    else if (job->shared != NULL)
+        shared_set_save(job->shared, job->save);
     else
         solo_set_save(job->solo, job->save);
     return TRI_OK;

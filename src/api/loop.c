@@ -1,4 +1,5 @@
 /* The loop: update, sync, clock; and asking. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/export.h"
@@ -73,6 +74,8 @@ EXPORT tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info
                             .count = info.count,
                             .lr = job->settings.agree.aggregate ? 0 : info.lr,
                             .params_busy = info.params_busy != 0};
+    if (job->shared != NULL)
+        return shared_update(job, layer, &update, err);
     return job->solo != NULL ? solo_update(job->solo, layer, &update, err)
                              : host_update(job->host, layer, &update, err);
 }
@@ -82,6 +85,8 @@ EXPORT tri_status tri_sync(tri_job *job, uint32_t layer, tri_error *err)
     tri_status status = check(job, layer, "tri_sync", err);
     if (status != TRI_OK)
         return status;
+    if (job->shared != NULL)
+        return shared_sync(job, layer, err);
     if (job->solo == NULL)
         return host_sync(job->host, layer, err);
     solo_sync(job->solo, layer);
@@ -127,7 +132,9 @@ EXPORT tri_status tri_clock(tri_job *job, uint64_t *clock, tri_error *err)
     uint64_t now = 0;
     if (status != TRI_OK)
         return status;
-    if (job->solo != NULL)
+    if (job->shared != NULL)
+        status = shared_clock(job, &now, err);
+    else if (job->solo != NULL)
         now = solo_clock(job->solo);
     else
         status = host_clock(job->host, &now, err);
@@ -146,6 +153,38 @@ EXPORT tri_status tri_clock(tri_job *job, uint64_t *clock, tri_error *err)
     return status;
 }
 
+EXPORT tri_status tri_finish(tri_job *job, tri_error *err)
+{
+    tri_status status = check(job, 0, "tri_finish", err);
+    if (status != TRI_OK)
+        return status;
+    return job->shared != NULL ? shared_finish(job, err) : sync_all(job, err);
+}
+
+/* ---- in place ---- */
+
+EXPORT tri_status tri_shared(tri_job *job, uint32_t layer, float **weights, float **bias,
+                             tri_error *err)
+{
+    tri_status status = check(job, layer, "tri_shared", err);
+    if (status == TRI_OK && (weights == NULL || bias == NULL))
+        status = fail(err, TRI_EARG, "tri_shared got nowhere to put the addresses");
+    if (status != TRI_OK)
+        return status;
+    if (job->shared != NULL)
+        return shared_place(job, layer, weights, bias);
+    *weights = *bias = NULL;
+    return TRI_OK;
+}
+
+EXPORT tri_status tri_step(tri_job *job, tri_error *err)
+{
+    tri_status status = check(job, 0, "tri_step", err);
+    if (status == TRI_OK && job->shared == NULL)
+        status = fail(err, TRI_EARG, "tri_step needs mode = local, local = direct");
+    return status == TRI_OK ? shared_step(job, err) : status;
+}
+
 /* ---- asking ---- */
 
 EXPORT const char *tri_scheme_of(const tri_job *job, uint32_t layer)
@@ -158,12 +197,18 @@ EXPORT const char *tri_scheme_of(const tri_job *job, uint32_t layer)
 EXPORT tri_status tri_query(const tri_job *job, const char *name, char *out, size_t cap,
                             tri_error *err)
 {
+    if (job != NULL && name != NULL && out != NULL && cap > 0 && strcmp(name, "mode") == 0) {
+        (void)snprintf(out, cap, "%s", job->settings.is_local ? "local" : "network");
+        return TRI_OK;
+    }
     if (job == NULL || job->agreement == NULL || name == NULL || out == NULL || cap == 0)
         return fail(err, TRI_EARG, "tri_query got no %s",
                     job == NULL              ? "job"
                     : job->agreement == NULL ? "job that has started"
                     : name == NULL           ? "name"
                                              : "room");
+    if (job->shared != NULL && job->started && shared_query(job, name, out, cap))
+        return TRI_OK;
     return agree_query(job->agreement, name, out, cap, err);
 }
 
@@ -173,6 +218,8 @@ EXPORT void tri_get_stats(const tri_job *job, tri_stats *out)
         .view = 1, .live_workers = 1, .clocks = __atomic_load_n(&job->clock, __ATOMIC_RELAXED)};
     if (job->host != NULL)
         host_get_stats(job->host, &stats);
+    else if (job->shared != NULL && job->started)
+        shared_stats(job, &stats);
     *out = (tri_stats){.clocks = stats.clocks,
                        .sent_bytes = stats.sent_bytes,
                        .received_bytes = stats.received_bytes,

@@ -16,6 +16,10 @@ struct conv {
     uint32_t *at; /* batch x filters: the window that won */
     bool *blank;  /* by filter: its gradient is all zero since the last weigh() */
     float *scratch;
+    /* Of learning in place: texts with zeros around them, and for the samples of one filter where
+     * their windows begin there. */
+    float *x, *dx, *by;
+    size_t *begins;
 };
 
 static void forward(struct op *op, bool training)
@@ -108,83 +112,95 @@ static void backward(struct op *op)
 
 /* ---- learning in place ---- */
 
-static float by_of(const struct op *op, size_t place)
+/* Texts lie apart here, so that all of a window is there, in a text or in the zeros around it. */
+struct spread {
+    size_t before; /* floats of zeros before a text, and behind the last */
+    size_t pitch;  /* from text to text */
+    size_t all;
+};
+
+static struct spread spread_of(const struct textconv_shape *s)
 {
-    return is_on(op, place) ? op->diff.data[place] : 0;
+    const size_t before = (s->window - 1) * s->width, pitch = before + s->length * s->width;
+    return (struct spread){.before = before, .pitch = pitch, .all = s->batch * pitch + before};
 }
 
-/* The row that will be stepped after filter f, for one sample; NULL: none. */
-static const float *next_row(const struct op *op, size_t f)
-{
-    const struct textconv_shape *s = &((const struct conv *)op->own)->shape;
-    while (++f < s->filters)
-        if (by_of(op, f) != 0)
-            return op->param->weights + f * s->window * s->width;
-    return NULL;
-}
-
-/* One sample: both at once. */
-static float learn_once(struct op *op, size_t f, float alpha)
+static void spread_texts(const struct op *op)
 {
     const struct conv *conv = op->own;
-    struct op *in = op->in[0];
-    const float by = by_of(op, f);
-    if (by == 0)
-        return 0;
-    const struct textconv_part part = textconv_part(&conv->shape, conv->at[f]);
-    const struct inplace_row row = {.by = by,
-                                    .alpha = alpha,
-                                    .x = in->out.data + part.x,
-                                    .w = op->param->weights +
-                                         f * conv->shape.window * conv->shape.width + part.w,
-                                    .dx = in->diff.data + part.x,
-                                    .count = part.floats,
-                                    .next = next_row(op, f)};
-    inplace_row(conv->step, &row);
-    return by;
+    const struct spread spread = spread_of(&conv->shape);
+    const size_t text = conv->shape.length * conv->shape.width;
+    for (size_t k = 0; k < conv->shape.batch; k++)
+        memcpy(conv->x + k * spread.pitch + spread.before, op->in[0]->out.data + k * text,
+               text * sizeof(float));
+    memset(conv->dx, 0, spread.all * sizeof(float));
 }
 
-/* More of them: first the gradient of each text, with the filter as it is, then its steps. Returns
- * the gradient of the bias. */
-static float learn_filter(struct op *op, size_t f, float alpha)
+static void gather_texts(const struct op *op)
+{
+    const struct conv *conv = op->own;
+    const struct spread spread = spread_of(&conv->shape);
+    const size_t text = conv->shape.length * conv->shape.width;
+    struct op *in = op->in[0];
+    for (size_t k = 0; k < conv->shape.batch; k++)
+        textconv_row(conv->kernel, 1, conv->dx + k * spread.pitch + spread.before,
+                     in->diff.data + k * text, text, in->diff_written);
+    in->diff_written = true;
+}
+
+/* The samples that filter f has a gradient for: their windows, and what they are to be weighed
+ * with. Returns how many; *sum is the gradient of the bias. */
+static size_t list_samples(const struct op *op, size_t f, float *sum)
 {
     const struct conv *conv = op->own;
     const struct textconv_shape *s = &conv->shape;
-    const size_t text = s->length * s->width, cols = s->window * s->width;
-    struct op *in = op->in[0];
-    float *w = op->param->weights + f * cols, sum = 0;
-    if (f + 1 < s->filters)
-        inplace_ahead(conv->step, w + cols, cols);
-    for (size_t k = 0; k < s->batch && in->wants_diff; k++) {
-        const float by = by_of(op, k * s->filters + f);
-        const struct textconv_part part = textconv_part(s, conv->at[k * s->filters + f]);
-        if (by != 0)
-            inplace_add(conv->step, by, w + part.w, in->diff.data + k * text + part.x, part.floats);
-    }
+    const size_t pitch = spread_of(s).pitch;
+    size_t count = 0;
+    *sum = 0;
     for (size_t k = 0; k < s->batch; k++) {
-        const float by = by_of(op, k * s->filters + f);
-        const struct textconv_part part = textconv_part(s, conv->at[k * s->filters + f]);
-        if (by != 0)
-            inplace_add(conv->step, alpha * by, in->out.data + k * text + part.x, w + part.w,
-                        part.floats);
-        sum += by;
+        const size_t place = k * s->filters + f;
+        const float by = op->diff.data[place];
+        if (!is_on(op, place) || by == 0)
+            continue;
+        conv->begins[count] = k * pitch + conv->at[place] * s->width;
+        conv->by[count++] = by;
+        *sum += by;
     }
+    return count;
+}
+
+/* The row after this one is as a rule the next to be stepped. */
+static float learn_filter(const struct op *op, size_t f, float alpha)
+{
+    const struct conv *conv = op->own;
+    const struct textconv_shape *s = &conv->shape;
+    const size_t cols = s->window * s->width;
+    float sum;
+    struct inplace_row row = {.w = op->param->weights + f * cols,
+                              .cols = cols,
+                              .x = conv->x,
+                              .dx = op->in[0]->wants_diff ? conv->dx : NULL,
+                              .at = conv->begins,
+                              .by = conv->by,
+                              .count = list_samples(op, f, &sum),
+                              .alpha = alpha,
+                              .next =
+                                  f + 1 < s->filters ? op->param->weights + (f + 1) * cols : NULL};
+    if (row.count > 0)
+        inplace_row(conv->step, &row);
     return sum;
 }
 
 static void learn(struct op *op, float alpha)
 {
     const struct conv *conv = op->own;
-    const struct textconv_shape *s = &conv->shape;
-    struct op *in = op->in[0];
     float *sums = op->param->dense_bias;
-    if (in->wants_diff && !in->diff_written)
-        memset(in->diff.data, 0, s->batch * s->length * s->width * sizeof(float));
-    in->diff_written = in->wants_diff;
-    for (size_t f = 0; f < s->filters; f++)
-        sums[f] =
-            s->batch == 1 && in->wants_diff ? learn_once(op, f, alpha) : learn_filter(op, f, alpha);
-    inplace_add(conv->step, alpha, sums, op->param->bias, s->filters);
+    spread_texts(op);
+    for (size_t f = 0; f < conv->shape.filters; f++)
+        sums[f] = learn_filter(op, f, alpha);
+    inplace_add(conv->step, alpha, sums, op->param->bias, conv->shape.filters);
+    if (op->in[0]->wants_diff)
+        gather_texts(op);
 }
 
 static void free_own(struct op *op)
@@ -194,6 +210,10 @@ static void free_own(struct op *op)
         mem_free(op->mem, conv->at);
         mem_free(op->mem, conv->blank);
         op_floats_free(op->mem, conv->scratch);
+        op_floats_free(op->mem, conv->x);
+        op_floats_free(op->mem, conv->dx);
+        op_floats_free(op->mem, conv->by);
+        mem_free(op->mem, conv->begins);
         mem_free(op->mem, conv);
     }
     op_free_plain(op);
@@ -216,7 +236,12 @@ static bool make_own(struct op *op, const struct textconv_shape *shape)
     conv->at = mem_array(op->mem, shape->batch * shape->filters, sizeof *conv->at);
     conv->blank = mem_array(op->mem, shape->filters, sizeof *conv->blank);
     conv->scratch = op_floats(op->mem, textconv_scratch_floats(shape));
-    if (conv->at == NULL || conv->blank == NULL || conv->scratch == NULL)
+    conv->x = op_floats(op->mem, spread_of(shape).all);
+    conv->dx = op_floats(op->mem, spread_of(shape).all);
+    conv->by = op_floats(op->mem, shape->batch);
+    conv->begins = mem_array(op->mem, shape->batch, sizeof *conv->begins);
+    if (conv->at == NULL || conv->blank == NULL || conv->scratch == NULL || conv->x == NULL ||
+        conv->dx == NULL || conv->by == NULL || conv->begins == NULL)
         return false;
     for (size_t f = 0; f < shape->filters; f++)
         conv->blank[f] = true; /* as new memory is */

@@ -19,7 +19,8 @@ struct tally {
 };
 
 struct run {
-    const struct train_options *options;
+    struct train_options own;
+    const struct train_options *options; /* these */
     const struct train_calls *calls;
     const struct mem *mem;
     tri_error *err;
@@ -31,6 +32,7 @@ struct run {
     struct net_calls hooks;
     uint64_t iterations, done; /* to do, and ended */
     uint64_t first;            /* ended when this run began */
+    uint64_t from;             /* ended when this process began; a learner may be a later one */
     double epochs;
     /* What a checkpoint keeps: the position in the stream of samples behind the last iteration, and
      * what that depends on. */
@@ -41,6 +43,9 @@ struct run {
      * job has of it.) */
     float stop, stop_then, stop_gradient;
     bool wants_stop;
+    bool local;                      /* learners of one machine */
+    bool in_place;                   /* they step the shared parameters themselves */
+    float *final;                    /* the net's parameters when the shared ones are gone */
     float lr;                        /* of this iteration */
     double loop_s;                   /* in iterations, not in tests */
     double said_s;                   /* when the last moment was told */
@@ -99,12 +104,17 @@ static tri_status join(struct run *run)
         return status;
     run->report.rank = tri_rank(run->job);
     run->report.workers = tri_workers(run->job);
+    char mode[TRAIN_SCHEME] = "";
+    (void)tri_query(run->job, "mode", mode, sizeof mode, NULL);
+    run->local = strcmp(mode, "local") == 0;
+    run->report.learners = run->local ? run->report.workers : 0;
     return TRI_OK;
 }
 
+/* Learners do not wait for each other: each stops when it is told to. */
 static bool shares_stop(const struct run *run)
 {
-    return run->report.workers > 1;
+    return run->report.workers > 1 && !run->local;
 }
 
 static uint32_t stop_layer(const struct run *run)
@@ -144,6 +154,15 @@ static tri_status describe_kept(struct run *run)
     return status;
 }
 
+static uint64_t ask_count(const struct run *run, const char *name)
+{
+    char text[32] = "";
+    unsigned long long value = 0;
+    if (tri_query(run->job, name, text, sizeof text, NULL) == TRI_OK)
+        (void)sscanf(text, "%llu", &value);
+    return value;
+}
+
 /* The position says nothing about another order of samples, or about other samples. */
 static tri_status check_kept(struct run *run, const uint64_t asked[3])
 {
@@ -152,7 +171,11 @@ static tri_status check_kept(struct run *run, const uint64_t asked[3])
                                                               : NULL;
     tri_stats stats;
     tri_get_stats(run->job, &stats);
-    run->done = run->first = run->report.first = stats.clocks;
+    run->done = run->first = stats.clocks;
+    if (run->local) /* a learner that was started again goes on where it was */
+        run->first = ask_count(run, "clock.first");
+    run->report.first = run->first;
+    run->from = run->done;
     run->start = run->kept[POSITION];
     run->stop_then = run->stop;
     if (what == NULL)
@@ -163,6 +186,50 @@ static tri_status check_kept(struct run *run, const uint64_t asked[3])
          (unsigned long long)asked[i]);
     fail_next(run->err, "resume with the same --data and --seed");
     return TRI_EINPUT;
+}
+
+/* The net's parameters are the shared ones from here on. With plain SGD and no server in between it
+ * steps them, too. */
+static tri_status use_shared(struct run *run)
+{
+    char *local = run->report.local;
+    (void)tri_query(run->job, "local", local, TRAIN_SCHEME, NULL);
+    bool sgd = run->options->optimizer == NULL || strcmp(run->options->optimizer, "sgd") == 0;
+    run->in_place = sgd && strcmp(local, "direct") == 0;
+    for (size_t i = 0; i < net_params(run->net); i++) {
+        float *weights, *bias;
+        tri_status status = tri_shared(run->job, (uint32_t)i, &weights, &bias, run->err);
+        if (status != TRI_OK)
+            return status;
+        if (weights != NULL)
+            net_use_weights(run->net, i, weights, bias);
+        run->in_place = run->in_place && weights != NULL;
+    }
+    return TRI_OK;
+}
+
+/* Those that the learners end with, in memory that outlives the job. */
+static tri_status keep_shared(struct run *run)
+{
+    size_t floats = 0;
+    for (size_t i = 0; i < net_params(run->net); i++) {
+        const struct param *param = net_param(run->net, i);
+        floats += (size_t)param->rows * param->cols + param->rows;
+    }
+    run->final = mem_array(run->mem, floats, sizeof *run->final);
+    if (run->final == NULL)
+        return fail_nomem(run->err, "the parameters");
+    float *to = run->final;
+    for (size_t i = 0; i < net_params(run->net); i++) {
+        const struct param *param = net_param(run->net, i);
+        size_t matrix = (size_t)param->rows * param->cols;
+        memcpy(to, param->weights, matrix * sizeof *to);
+        if (param->bias != NULL)
+            memcpy(to + matrix, param->bias, param->rows * sizeof *to);
+        net_use_weights(run->net, i, to, param->bias != NULL ? to + matrix : NULL);
+        to += matrix + param->rows;
+    }
+    return TRI_OK;
 }
 
 static tri_status describe(struct run *run)
@@ -178,12 +245,14 @@ static tri_status describe(struct run *run)
         run->report.params +=
             (uint64_t)param->rows * param->cols + (param->bias != NULL ? param->rows : 0);
     }
-    tri_status status = describe_stop(run);
+    tri_status status = describe_stop(run); /* learners have it for checkpoints' sake */
     if (status == TRI_OK)
         status = describe_kept(run);
     if (status == TRI_OK)
         status = tri_start(run->job, run->err);
-    return status == TRI_OK ? check_kept(run, asked) : status;
+    if (status == TRI_OK)
+        status = check_kept(run, asked);
+    return status == TRI_OK && run->local ? use_shared(run) : status;
 }
 
 /* What a worker sends in an iteration for a layer: as worker and, where servers are with the
@@ -260,10 +329,19 @@ static tri_status ask_to_save(const struct run *run)
     return tri_save(run->job, clock, run->err);
 }
 
+/* GaDei, Table 3: what a service that knows nothing else of its users' data takes. */
+static uint32_t batch_by_size(uint64_t samples)
+{
+    return samples < 10000 ? 2 : samples <= 100000 ? 4 : 32;
+}
+
 static tri_status begin(struct run *run)
 {
-    const struct train_options *options = run->options;
+    struct train_options *options = &run->own;
     tri_status status = data_open(&options->data, run->mem, &run->set, run->err);
+    if (status == TRI_OK && options->batch == 0)
+        options->batch = batch_by_size(run->set->train.samples);
+    run->report.batch = options->batch;
     if (status == TRI_OK)
         status = net_new(options->model, &run->set->train.shape, options->batch, options->seed,
                          run->mem, &run->net, run->err);
@@ -284,7 +362,7 @@ static tri_status begin(struct run *run)
                                     .rank = run->report.rank,
                                     .workers = run->report.workers,
                                     .seed = options->seed,
-                                    .start = run->start};
+                                    .start = position(run, run->done)};
     status = ask_to_save(run);
     if (status != TRI_OK)
         return status;
@@ -339,7 +417,7 @@ static bool tell(struct run *run, bool tested)
 {
     double spent = run->loop_s - run->loop_then;
     uint64_t sent = sent_bytes(run);
-    double rate = run->loop_s > 0 ? (double)(run->done - run->first) / run->loop_s : 0;
+    double rate = run->loop_s > 0 ? (double)(run->done - run->from) / run->loop_s : 0;
     struct train_moment moment = {
         .iteration = run->done,
         .iterations = run->iterations,
@@ -386,6 +464,13 @@ static bool share_stop(struct run *run)
     return run->status == TRI_OK;
 }
 
+static bool learn(struct run *run)
+{
+    run->status = tri_step(run->job, run->err);
+    return run->status == TRI_OK &&
+           net_learn(run->net, -run->lr / (float)run->options->batch, NULL);
+}
+
 static bool iterate(struct run *run)
 {
     const struct train_options *options = run->options;
@@ -400,7 +485,9 @@ static bool iterate(struct run *run)
     if (!net_forward(run->net, true, first, &run->hooks))
         return false;
     net_loss(run->net, options->batch, &loss, &right);
-    if (!net_backward(run->net, &run->hooks) || (shares_stop(run) && !share_stop(run)))
+    if (run->in_place
+            ? !learn(run)
+            : !net_backward(run->net, &run->hooks) || (shares_stop(run) && !share_stop(run)))
         return false;
     run->kept[POSITION] = at + batch_of_all(run);
     run->status = tri_clock(run->job, &run->done, run->err);
@@ -435,7 +522,7 @@ static bool test_now(const struct run *run)
 static tri_status loop(struct run *run)
 {
     run->said_s = clock_seconds();
-    while (run->done < run->iterations && !stops(run)) {
+    while (run->done < run->iterations && !run->options->only_finish && !stops(run)) {
         if (!iterate(run))
             return run->status;
         bool ends = ends_epoch(run), tested = ends && test_now(run);
@@ -460,7 +547,7 @@ static tri_status loop(struct run *run)
 static tri_status note_ops(struct run *run)
 {
     struct train_report *report = &run->report;
-    double n = run->done > run->first ? (double)(run->done - run->first) : 1;
+    double n = run->done > run->from ? (double)(run->done - run->from) : 1;
     if (!run->options->time_ops)
         return TRI_OK;
     size_t count = net_ops(run->net);
@@ -490,7 +577,7 @@ static void note_rates(struct run *run)
 {
     struct train_report *report = &run->report;
     const struct tally *tally = run->last.samples > 0 ? &run->last : &run->epoch;
-    double samples = (double)((run->done - run->first) * batch_of_all(run));
+    double samples = (double)((run->done - run->from) * batch_of_all(run));
     tri_stats stats;
     tri_get_stats(run->job, &stats);
     report->iterations = run->done;
@@ -530,12 +617,41 @@ static uint32_t checksum(struct run *run)
     return crc;
 }
 
+static void note_learners(struct run *run)
+{
+    struct train_report *report = &run->report;
+    char text[32] = "";
+    (void)tri_query(run->job, "staleness.mean", text, sizeof text, NULL);
+    (void)sscanf(text, "%lf", &report->stale_mean);
+    report->stale_max = ask_count(run, "staleness.max");
+    report->pushed = ask_count(run, "gradients.pushed");
+    report->applied = ask_count(run, "gradients.applied");
+    report->lost = ask_count(run, "gradients.lost");
+    report->torn = ask_count(run, "gradients.torn");
+    report->partial = ask_count(run, "gradients.partial");
+    report->discarded = ask_count(run, "gradients.discarded");
+}
+
+/* Rank 0 tests what all learners have come to; the others need not wait for it. */
+static tri_status finish_learning(struct run *run)
+{
+    tri_status status = TRI_OK;
+    if (run->report.rank == 0)
+        status = tri_finish(run->job, run->err);
+    if (status != TRI_OK)
+        return status;
+    note_learners(run);
+    return keep_shared(run);
+}
+
 /* The others need not wait for the test and the file: the job is closed first. */
 static tri_status finish(struct run *run)
 {
     note_rates(run);
     tri_status status = note_ops(run);
-    if (status == TRI_OK)
+    if (status == TRI_OK && run->local)
+        status = finish_learning(run);
+    else if (status == TRI_OK)
         status = tri_checksum(run->job, &run->report.params_crc32c, run->err);
     if (status != TRI_OK)
         return status;
@@ -571,15 +687,17 @@ tri_status train_run(const struct train_options *options, const struct train_cal
 {
     static const struct train_calls none = {0};
     tri_error own = {0};
-    struct run run = {.options = options,
+    struct run run = {.own = *options,
                       .calls = calls != NULL ? calls : &none,
                       .mem = mem,
                       .err = err != NULL ? err : &own,
                       .status = TRI_OK};
+    run.options = &run.own;
     tri_status status = train(&run);
     loader_close(run.loader);
     tri_close(run.job);
     net_free(run.net);
+    mem_free(mem, run.final);
     data_close(run.set);
     if (status == TRI_OK)
         *out = run.report;

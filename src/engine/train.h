@@ -1,7 +1,11 @@
 /* Training: the loop of one worker, from the data to the model, on the six calls of trident.h.
  *
  * Every worker of a job calls train_run() with the same options; who it is and how many there are
- * comes from the environment, as tri_open() says. Alone it needs nothing. */
+ * comes from the environment, as tri_open() says. Alone it needs nothing.
+ *
+ * In mode = local the workers are learners: each goes through its part of the data at its own pace,
+ * reads the shared parameters where they lie and, with plain SGD in direct mode, steps them there.
+ * Rank 0 waits for all of them before it tests. */
 #ifndef TRIDENT_ENGINE_TRAIN_H
 #define TRIDENT_ENGINE_TRAIN_H
 
@@ -19,7 +23,7 @@ struct train_options {
     const char *model; /* as net_new() takes it */
     double epochs;     /* over all workers; used if iterations is 0 */
     uint64_t iterations;
-    uint32_t batch; /* of each worker */
+    uint32_t batch; /* of each worker; 0: 2, 4 or 32, by the number of samples (GaDei, Table 3) */
     double lr;
     enum train_schedule schedule;
     double gamma, every;     /* of steps: the factor, and after how many epochs */
@@ -36,6 +40,7 @@ struct train_options {
     bool resume;               /* from the newest checkpoint there, if there is one */
     uint32_t checksum_every;   /* iterations: compare replicas, and stop if they differ; 0: never */
     bool time_ops;             /* fill train_report.ops */
+    bool only_finish;          /* mode = local: trains nothing, tests and writes what is there */
 };
 
 /* One moment of a run, for whoever shows it. */
@@ -78,6 +83,12 @@ struct train_report {
     uint64_t sent_bytes, received_bytes;
     double compute_s, wait_s; /* of the loop: in operators, and in tri_sync */
     uint32_t params_crc32c;
+    uint32_t batch;           /* of each worker */
+    uint32_t learners;        /* mode = local: how many; else 0, and so is all of the next: */
+    char local[TRAIN_SCHEME]; /* "server", "direct" or "sync" */
+    double stale_mean;        /* gradients that were applied between a gradient's weights and it */
+    uint64_t stale_max;
+    uint64_t pushed, applied, lost, torn, partial, discarded; /* gradients of all learners */
     size_t layer_count, op_count;
     struct train_layer *layers;
     struct train_op *ops;

@@ -129,9 +129,9 @@ void apply_gradient(struct local_job *job, struct crew *crew, const struct slot 
         dense = dense || slot->parts[l].form == FORM_DENSE;
     }
     if (rows) /* layers are apart, so threads may be */
-        crew_run(crew, rows_work, &work, job->head->layer_count);
+        crew_share(crew, rows_work, &work, job->head->layer_count);
     if (dense)
-        crew_run(crew, dense_block, &work, job->block_count);
+        crew_share(crew, dense_block, &work, job->block_count);
     else
         reach(job, LOCAL_AT_HALF_STEP);
     for (uint32_t l = 0; l < job->head->layer_count; l++)

@@ -1,15 +1,24 @@
 /* Threads that step blocks of one gradient together.
  *
- * Blocks are dealt out one by one: a thread that the system has put aside costs the others one
- * block, not its share. The caller works, too, and returns when all blocks are done. */
+ * Each has a share of the blocks, the same in every run, so that what it has in its caches is of
+ * use again. Who is done with its own takes blocks of the others: a thread that the system has put
+ * aside costs the rest one block. The caller works, too, and returns when all blocks are done. */
 
 #include "local/inside.h"
 
 enum { CREW_MAX = 64, SPINS = 2000 };
 
+/* The blocks of one thread that are not dealt out yet. */
+struct share {
+    uint64_t next; /* block; the number of the run is above RUN_SHIFT */
+    uint64_t end;
+    char pad[LINE - 16];
+};
+
 struct member {
     struct crew *crew;
     pthread_t thread;
+    uint32_t number;
     float *scratch;
 };
 
@@ -18,64 +27,65 @@ struct crew {
     float *scratches;
     crew_work *work;
     void *ctx;
-    uint64_t blocks;
-    uint64_t next; /* block to deal out; the number of the run is above RUN_SHIFT */
-    uint64_t done;
+    uint64_t run;
+    uint64_t left;              /* blocks that are not done */
     uint32_t started, finished; /* events */
     uint32_t leaving;
     uint32_t count; /* threads beside the caller */
     struct member members[CREW_MAX];
+    struct share shares[CREW_MAX + 1]; /* the last used is the caller's */
 };
 
 enum { RUN_SHIFT = 40 };
+#define BLOCK_OF(next) ((next) & (((uint64_t)1 << RUN_SHIFT) - 1))
 
-/* Deals out a block of this run; false when there is none left, or another run is on. */
-static bool deal(struct crew *crew, uint64_t run, uint64_t *block)
+/* A block of this run; false when there is none left, or another run is on. `end` belongs to the
+ * run of `next`, or the exchange fails. */
+static bool deal(struct share *share, uint64_t run, uint64_t *block)
 {
-    uint64_t next = load(&crew->next);
+    uint64_t next = load(&share->next);
     do {
-        *block = next & (((uint64_t)1 << RUN_SHIFT) - 1);
-        if (next >> RUN_SHIFT != run || *block >= load(&crew->blocks))
+        *block = BLOCK_OF(next);
+        if (next >> RUN_SHIFT != run || *block >= load(&share->end))
             return false;
-    } while (!__atomic_compare_exchange_n(&crew->next, &next, next + 1, false, __ATOMIC_ACQ_REL,
+    } while (!__atomic_compare_exchange_n(&share->next, &next, next + 1, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE));
     return true;
 }
 
-static void work_off(struct crew *crew, uint64_t run, float *scratch)
+static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratch)
 {
     uint64_t block, done = 0;
-    while (deal(crew, run, &block)) {
-        crew->work(crew->ctx, (size_t)block, scratch);
-        done++;
-    }
-    if (done == 0)
-        return;
-    bump(&crew->done, done);
-    event_wake(&crew->finished);
+    for (uint32_t i = 0; i <= crew->count; i++)
+        while (deal(&crew->shares[(me + i) % (crew->count + 1)], run, &block)) {
+            crew->work(crew->ctx, (size_t)block, scratch);
+            done++;
+        }
+    if (done > 0 && __atomic_sub_fetch(&crew->left, done, __ATOMIC_ACQ_REL) == 0)
+        event_wake(&crew->finished);
 }
 
-static bool is_on(const struct crew *crew, uint64_t *run)
+/* Is there a run that this thread has not worked off? */
+static bool is_on(const struct crew *crew, uint64_t last)
 {
-    uint64_t next = load(&crew->next);
-    *run = next >> RUN_SHIFT;
-    return (next & (((uint64_t)1 << RUN_SHIFT) - 1)) < load(&crew->blocks) ||
-           load32(&crew->leaving) != 0;
+    return load(&crew->run) != last || load32(&crew->leaving) != 0;
 }
 
 static void *live(void *arg)
 {
     struct member *member = arg;
     struct crew *crew = member->crew;
-    uint64_t run;
+    uint64_t last = 0;
     while (load32(&crew->leaving) == 0) {
-        for (int i = 0; i < SPINS && !is_on(crew, &run); i++)
+        for (int i = 0; i < SPINS && !is_on(crew, last); i++)
             event_pause();
         uint32_t key = event_key(&crew->started);
-        if (!is_on(crew, &run))
+        if (!is_on(crew, last))
             (void)event_wait(&crew->started, key, SLICE_MS);
-        if (is_on(crew, &run))
-            work_off(crew, run, member->scratch);
+        uint64_t run = load(&crew->run);
+        if (run != last)
+            work_off(crew, run, member->number, member->scratch);
+        last = run;
     }
     return NULL;
 }
@@ -96,6 +106,7 @@ tri_status crew_open(struct local_job *job, uint32_t threads, struct crew **out,
     while (crew->count < others) {
         struct member *member = &crew->members[crew->count];
         *member = (struct member){.crew = crew,
+                                  .number = crew->count,
                                   .scratch = crew->scratches + (size_t)(crew->count + 1) * BLOCK};
         if (pthread_create(&member->thread, NULL, live, member) != 0)
             break; /* with fewer it is slower, no more */
@@ -117,28 +128,29 @@ void crew_close(struct crew *crew)
     mem_free(crew->mem, crew);
 }
 
-void crew_run(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
+void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
 {
     if (crew->count == 0 || blocks < 2) {
         for (size_t i = 0; i < blocks; i++)
             work(ctx, i, crew->scratches);
         return;
     }
-    /* Nobody deals while blocks is 0, so what is written here is seen with the blocks. */
-    uint64_t run = (load(&crew->next) >> RUN_SHIFT) + 1;
-    store(&crew->blocks, 0);
+    uint64_t run = crew->run + 1;
     crew->work = work;
     crew->ctx = ctx;
-    store(&crew->done, 0);
-    store(&crew->next, run << RUN_SHIFT);
-    store(&crew->blocks, blocks);
+    store(&crew->left, blocks);
+    for (uint32_t i = 0; i <= crew->count; i++) {
+        store(&crew->shares[i].end, blocks * (i + 1) / (crew->count + 1));
+        store(&crew->shares[i].next, run << RUN_SHIFT | blocks * i / (crew->count + 1));
+    }
+    store(&crew->run, run);
     event_wake(&crew->started);
-    work_off(crew, run, crew->scratches);
-    while (load(&crew->done) < blocks) {
-        for (int i = 0; i < SPINS && load(&crew->done) < blocks; i++)
+    work_off(crew, run, crew->count, crew->scratches);
+    while (load(&crew->left) > 0) {
+        for (int i = 0; i < SPINS && load(&crew->left) > 0; i++)
             event_pause();
         uint32_t key = event_key(&crew->finished);
-        if (load(&crew->done) < blocks)
+        if (load(&crew->left) > 0)
             (void)event_wait(&crew->finished, key, SLICE_MS);
     }
 }

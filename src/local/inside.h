@@ -266,7 +266,7 @@ struct crew;
 typedef void crew_work(void *ctx, size_t block, float *scratch); /* scratch: BLOCK floats */
 tri_status crew_open(struct local_job *job, uint32_t threads, struct crew **out, tri_error *err);
 void crew_close(struct crew *crew);
-void crew_run(struct crew *crew, crew_work *work, void *ctx, size_t blocks);
+void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks);
 
 /* apply.c */
 void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot);

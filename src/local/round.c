@@ -262,8 +262,8 @@ tri_status round_apply(struct local_job *job, struct crew *crew, struct rounds *
     store(&job->head->version_next, load(&job->head->version) + 1);
     store(&job->head->applying, applying_mark(ROUND_MARK, round)); /* local.pml: mark */
     reach(job, LOCAL_AT_MARKED);
-    crew_run(crew, dense_block, &work, job->block_count);
-    crew_run(crew, rows_work, &work, job->head->layer_count);
+    crew_share(crew, dense_block, &work, job->block_count);
+    crew_share(crew, rows_work, &work, job->head->layer_count);
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         if (divisor_of(&work, l) != 0)
             layers_changed(job, l);

@@ -39,7 +39,8 @@ static tri_status has_note(const struct local_job *job, tri_error *err)
 
 /* ---- beginning ---- */
 
-/* Nobody is rank 0 there any more. Where a watchdog starts processes again, it knows what it does. */
+/* Nobody is rank 0 there any more. Where a watchdog starts processes again, it knows what it does.
+ */
 static bool may_take_over(const struct local_job *job, bool watched)
 {
     struct local_seat_stats seat;
@@ -97,19 +98,64 @@ uint64_t local_share_first(const struct local_job *job)
     return load(&note_of(job)->first);
 }
 
-tri_status local_share_wait(struct local_job *job, tri_error *err)
+/* What a job that was killed has left behind. */
+static bool is_stale(const struct local_job *job)
 {
-    tri_status status = has_note(job, err);
-    struct wait wait = wait_begin(job);
-    while (status == TRI_OK && !local_share_is_filled(job)) {
-        if (clock_us() >= wait.deadline_us) {
-            fail(err, TRI_ETIMEOUT, "rank 0 of job '%s' did not fill the parameters in %.1f s",
-                 job->head->name, (double)job->wait_ms / 1e3);
-            fail_next(err, "see what rank 0 says; more time: TRIDENT_TIMEOUT_MS");
-            return TRI_ETIMEOUT;
+    const struct head *head = job->head;
+    struct alive_id server = load_id(&head->server), watch = load_id(&head->watch);
+    struct local_stats stats;
+    local_stats(job, &stats);
+    return stats.alive == 0 && !alive_is(&head->creator) && !alive_is(&server) && !alive_is(&watch);
+}
+
+static tri_status tell_unfilled(const struct local_options *options, tri_error *err)
+{
+    fail(err, TRI_ETIMEOUT, "rank 0 of job '%s' did not begin in %.1f s", options->name,
+         (double)options->wait_ms / 1e3);
+    fail_next(err, "see what rank 0 says; more time: TRIDENT_TIMEOUT_MS");
+    return TRI_ETIMEOUT;
+}
+
+tri_status local_share_find(const struct local_options *options, bool watched,
+                            struct local_job **out, tri_error *err)
+{
+    uint64_t wait_us = (uint64_t)(options->wait_ms > 0 ? options->wait_ms : 30000) * 1000;
+    uint64_t deadline = clock_us() + wait_us;
+    struct local_options soon = *options;
+    soon.wait_ms = 1;
+    for (;;) {
+        struct local_job *job = NULL;
+        tri_status status = local_attach(&soon, &job, err);
+        if (status != TRI_OK && (status != TRI_EINPUT || clock_us() >= deadline))
+            return status;
+        if (status == TRI_OK && local_share_is_filled(job) && (watched || !is_stale(job))) {
+            job->wait_ms = (uint32_t)(wait_us / 1000);
+            *out = job;
+            return TRI_OK;
         }
+        local_close(job); /* another one may come by that name */
+        if (clock_us() >= deadline)
+            return tell_unfilled(options, err);
         clock_sleep_us(PAUSE_US);
     }
+}
+
+/* ---- the loop ---- */
+
+tri_status local_share_refresh(struct local_learner *learner, uint64_t *wait_us, tri_error *err)
+{
+    uint64_t since = clock_us();
+    tri_status status = local_refresh(learner, err);
+    *wait_us += clock_us() - since;
+    return status;
+}
+
+tri_status local_share_take(struct local_learner *learner, struct local_gradient **out,
+                            uint64_t *wait_us, tri_error *err)
+{
+    uint64_t since = clock_us();
+    tri_status status = local_take(learner, out, err);
+    *wait_us += clock_us() - since;
     return status;
 }
 

@@ -25,10 +25,17 @@ tri_status local_share_make(const struct local_options *options, bool watched,
                             struct local_job **out, bool *filled, tri_error *err);
 /* The region is filled; the job begins at that clock. */
 void local_share_filled(struct local_job *job, uint64_t first);
-/* Waits for that, for wait_ms at most. */
-tri_status local_share_wait(struct local_job *job, tri_error *err);
+/* The others': waits for both, for wait_ms at most. A region of that name whose processes are all
+ * dead is none, unless `watched`. */
+tri_status local_share_find(const struct local_options *options, bool watched,
+                            struct local_job **out, tri_error *err);
 bool local_share_is_filled(const struct local_job *job);
 uint64_t local_share_first(const struct local_job *job); /* the clock it began at */
+
+/* As local_refresh() and local_take(); *wait_us grows by the time that took. */
+tri_status local_share_refresh(struct local_learner *learner, uint64_t *wait_us, tri_error *err);
+tri_status local_share_take(struct local_learner *learner, struct local_gradient **out,
+                            uint64_t *wait_us, tri_error *err);
 
 /* Waits until nobody but `seat` trains and all is applied. `watched`: a watchdog starts the dead
  * again, and is waited for as long as it takes; otherwise the dead count as done, and who did not

@@ -6,7 +6,8 @@
  * side. Backward: a is dy, b a panel of the weights. Gradient: a is dy turned, b is x.
  *
  * The weights that come next are fetched meanwhile, only just in time: rows that lie a
- * power of two apart share few places of the second cache, and drive each other out. */
+ * power of two apart share few places of the second cache, and drive each other out. So
+ * backward, which needs each panel many times, packs the next ones between its links. */
 #include "math/dense.h"
 
 #include <string.h>
@@ -14,15 +15,16 @@
 #include "math/dense_kernel.h"
 
 /* Measured best on Zen 3. DEPTH x DENSE_PANEL floats are 24 KiB of a first cache of 32;
- * BLOCK_ROWS x DEPTH floats of weights, which meet all samples, are 72 KiB of the second. */
+ * BLOCK_ROWS x DEPTH floats of weights, which meet all samples, are 72 KiB of the second, and so
+ * are DEPTH x PART_COLS of backward, which are there twice: whole panels of any kernel. */
 enum {
     PANEL = DENSE_PANEL,
     DEPTH = 192,
     BLOCK_ROWS = 96,
-    AHEAD_ROWS = 24,
-    TURN = 4,
     PART_COLS = 96,
-    NEAR_ROWS = 12
+    AHEAD_ROWS = 24, /* how far ahead forward fetches weights */
+    NEAR_ROWS = 12,  /* and backward, before it packs them */
+    TURN = 4,
 };
 
 extern const struct dense_kernel dense_avx512, dense_avx2, dense_plain;

@@ -48,19 +48,26 @@ size_t inplace_scratch_floats(const struct dense_shape *shape);
 void inplace_dense(const struct inplace_kernel *kernel, const struct inplace_dense *p,
                    float *scratch);
 
-/* A row that one sample has a gradient for: dx[i] = fma(by, w[i], dx[i]), then
- * w[i] = fma(alpha * by, x[i], w[i]). */
+/* One row, and for each of `count` samples where in x and dx the values begin that it met:
+ *
+ *     dx[at[k] + i] = fma(by[k], w[i], dx[at[k] + i])
+ *     w[i]          = fma(alpha, sum over k of by[k] * x[at[k] + i], w[i])
+ *
+ * The parts of dx may overlap. */
 struct inplace_row {
-    float by, alpha;
+    float *w;
+    size_t cols;
     const float *x;
-    float *w, *dx;
+    float *dx;        /* NULL: not wanted */
+    const size_t *at; /* count of them, as of by */
+    const float *by;
     size_t count;
-    const float *next; /* what will be stepped after this row: fetched meanwhile. NULL: nothing */
+    float alpha;
+    const float *next; /* the row that is stepped after this one, fetched meanwhile; NULL: none */
 };
 void inplace_row(const struct inplace_kernel *kernel, const struct inplace_row *row);
 
-/* The halves of it, for rows that several samples have a gradient for: to[i] = fma(by, from[i],
- * to[i]), where `from` or `to` may be weights. */
+/* to[i] = fma(by, from[i], to[i]), where `from` or `to` may be weights; and to[i] = from[i]. */
 void inplace_add(const struct inplace_kernel *kernel, float by, const float *from, float *to,
                  size_t count);
 void inplace_copy(const struct inplace_kernel *kernel, const float *from, float *to, size_t count);

@@ -57,6 +57,8 @@ static inline vec vec_fma(vec a, vec b, vec c) /* a * b + c, rounded once */
 #define INLINE RACES static inline __attribute__((always_inline))
 #define UNROLL DENSE_UNROLL
 
+#define ROW_VECS TILE_ROWS /* of one row at a time: as many registers */
+
 /* What a tile is made for: constants for the compiler. */
 struct tile {
     size_t rows, batch; /* batch 0: whatever it is */
@@ -152,46 +154,88 @@ INLINE void strip_run(const struct inplace_strip *s, const size_t batch, const b
     }
 }
 
-RACES static void strip(const struct inplace_strip *s)
+/* A copy of what is told: a store of a vector might change any other memory, for all that the
+ * compiler knows, and it would read all of it again after each. */
+RACES static void strip(const struct inplace_strip *told)
 {
-    if (s->dx == NULL)
-        strip_run(s, 0, false);
-    else if (s->batch == 1)
-        strip_run(s, 1, true);
-    else if (s->batch == 2)
-        strip_run(s, 2, true);
+    const struct inplace_strip s = *told;
+    if (s.dx == NULL)
+        strip_run(&s, 0, false);
+    else if (s.batch == 1)
+        strip_run(&s, 1, true);
+    else if (s.batch == 2)
+        strip_run(&s, 2, true);
     else
-        strip_run(s, 0, true);
+        strip_run(&s, 0, true);
 }
 
-INLINE void row_step(const struct inplace_row *r, size_t i, size_t count, vec by, vec step)
+/* `vecs` vectors of a row, or `part` floats of one. */
+INLINE void row_step(const struct inplace_row *r, size_t n, const size_t vecs, size_t part,
+                     const bool wants_dx)
 {
-    const bool whole = count == VEC_FLOATS;
-    const vec w = whole ? vec_load(r->w + i) : vec_load_part(r->w + i, count);
-    const vec x = whole ? vec_load(r->x + i) : vec_load_part(r->x + i, count);
-    const vec dx = whole ? vec_load(r->dx + i) : vec_load_part(r->dx + i, count);
-    const vec sum = vec_fma(by, w, dx), stepped = vec_fma(step, x, w);
-    if (whole) {
-        vec_store(r->dx + i, sum);
-        vec_store(r->w + i, stepped);
-    } else {
-        vec_store_part(r->dx + i, sum, count);
-        vec_store_part(r->w + i, stepped, count);
+    const bool whole = part == 0;
+    const vec alpha = vec_all(r->alpha);
+    vec w[ROW_VECS], g[ROW_VECS];
+    UNROLL
+    for (size_t v = 0; v < vecs; v++) {
+        const float *at = r->w + n + v * VEC_FLOATS;
+        w[v] = whole ? vec_load(at) : vec_load_part(at, part);
+        g[v] = vec_all(0);
+    }
+    for (size_t k = 0; k < r->count; k++) {
+        const vec by = vec_all(r->by[k]);
+        const float *x = r->x + r->at[k] + n;
+        float *dx = wants_dx ? r->dx + r->at[k] + n : NULL;
+        UNROLL
+        for (size_t v = 0; v < vecs; v++) {
+            const float *from = x + v * VEC_FLOATS;
+            g[v] = vec_fma(by, whole ? vec_load(from) : vec_load_part(from, part), g[v]);
+            if (!wants_dx)
+                continue;
+            float *to = dx + v * VEC_FLOATS;
+            const vec sum = vec_fma(by, w[v], whole ? vec_load(to) : vec_load_part(to, part));
+            if (whole)
+                vec_store(to, sum);
+            else
+                vec_store_part(to, sum, part);
+        }
+    }
+    UNROLL
+    for (size_t v = 0; v < vecs; v++) {
+        const vec stepped = vec_fma(alpha, g[v], w[v]);
+        if (whole)
+            vec_store(r->w + n + v * VEC_FLOATS, stepped);
+        else
+            vec_store_part(r->w + n + v * VEC_FLOATS, stepped, part);
     }
 }
 
-RACES static void row(const struct inplace_row *r)
+INLINE void row_run(const struct inplace_row *r, const bool wants_dx)
 {
-    const vec by = vec_all(r->by), step = vec_all(r->alpha * r->by);
+    const size_t wide = ROW_VECS * VEC_FLOATS;
     const uintptr_t next = (uintptr_t)(r->next != NULL ? r->next : r->w);
-    size_t i = 0;
-    for (; i + VEC_FLOATS <= r->count; i += VEC_FLOATS) {
-        if (i % INPLACE_LINE == 0)
-            __builtin_prefetch((const void *)(next + i * sizeof(float)), 1);
-        row_step(r, i, VEC_FLOATS, by, step);
+    size_t n = 0;
+    for (; n + wide <= r->cols; n += wide) {
+        UNROLL
+        for (size_t i = 0; i < wide; i += INPLACE_LINE)
+            __builtin_prefetch((const void *)(next + (n + i) * sizeof(float)), 1);
+        row_step(r, n, ROW_VECS, 0, wants_dx);
     }
-    if (i < r->count)
-        row_step(r, i, r->count - i, by, step);
+    for (; n + VEC_FLOATS <= r->cols; n += VEC_FLOATS) {
+        __builtin_prefetch((const void *)(next + n * sizeof(float)), 1);
+        row_step(r, n, 1, 0, wants_dx);
+    }
+    if (n < r->cols)
+        row_step(r, n, 1, r->cols - n, wants_dx);
+}
+
+RACES static void row(const struct inplace_row *told)
+{
+    const struct inplace_row r = *told;
+    if (r.dx != NULL)
+        row_run(&r, true);
+    else
+        row_run(&r, false);
 }
 
 RACES static void add(float by, const float *from, float *to, size_t count)

@@ -256,7 +256,8 @@ static const struct setting table[] = {
      PLACE(local),
      .choices = local_choices,
      .fallback = "server",
-     .help = "who steps shared parameters: a server, each learner (direct), or all in rounds (sync)"},
+     .help =
+         "who steps shared parameters: a server, each learner (direct), or all in rounds (sync)"},
     {.group = "local",
      .name = "locked",
      .variable = "TRIDENT_LOCKED",
@@ -272,7 +273,8 @@ static const struct setting table[] = {
      .choices = apart_choices,
      .process = true,
      .fallback = "inside",
-     .help = "where the server of a local job is: inside rank 0, or apart, as trident train has it"},
+     .help =
+         "where the server of a local job is: inside rank 0, or apart, as trident train has it"},
 
     {.group = "training",
      .name = "optimizer",

@@ -317,7 +317,7 @@ TEST(frames_come_out_as_they_went_in_however_they_are_cut)
     run_frame_add(&stream, RUN_FRAME_SIGNAL, 1, "\x0f\x00\x00\x00", 4);
     for (size_t step = 1; step <= stream.len; step++) {
         struct run_frames frames = {.marked = false};
-        struct run_frame frame;
+        struct run_frame frame = {0};
         unsigned got = 0;
         buf_init(&frames.bytes, &mem_libc);
         for (size_t at = 0; at < stream.len; at += step) {
@@ -349,7 +349,7 @@ TEST(a_stream_that_is_none_is_found_out)
 {
     (void)state;
     struct run_frames frames = {.marked = true};
-    struct run_frame frame;
+    struct run_frame frame = {0};
     buf_init(&frames.bytes, &mem_libc);
     buf_add(&frames.bytes, "O\0\0\0\0\xff\xff\xff\xff", 9);
     assert_int_equal(run_frames_next(&frames, &frame), RUN_FRAMES_BAD);

@@ -134,11 +134,11 @@ def mpirun_tells_the_token_to_nobody_else():
     assert len(re.findall(r"\{.*\}", out)) == 2, out
 
 
-def check_train(words, before=""):
+def check_train(words, before="", **more):
     """Two ranks of trident train, of which rank 0 prints."""
     code, out, err = run(words + [program("trident"), "train", "--data", data(), "--model",
                                   "textcnn:embed=8,filters=4,hidden=8", "--epochs", "1", "--batch",
-                                  "4", "--json"])
+                                  "4", "--json"], **more)
     assert code == 0 and all(line.startswith(before) for line in out.splitlines()), (code, out, err)
     result = json.loads("".join(line[len(before):] for line in out.splitlines()))
     assert result["workers"] == 2 and result["iterations"] > 0, result
@@ -249,8 +249,8 @@ def this_machine_needs_no_ssh():
 
 def ranks_are_placed_by_slot():
     show = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $TRIDENT_LOG $A $PWD"
-    code, out, err = run(on_hosts("alpha:2,beta:9", "-n", 3, "--env", "A=1", "--", "sh", "-c", show),
-                         TRIDENT_LOG="warn")
+    code, out, err = run(on_hosts("alpha:2,beta:9", "-n", 3, "--env", "A=1", "--", "sh", "-c",
+                                  show), TRIDENT_LOG="warn")
     where = f"127.0.0.1 warn 1 {os.getcwd()}"
     assert code == 0 and sorted(out.splitlines()) == [
         f"[0] 0/3 0/2 {where}", f"[1] 1/3 1/2 {where}", f"[2] 2/3 0/1 {where}"], (code, out, err)
@@ -381,8 +381,9 @@ set -eu
 first=${TRIDENT_ADDRESSES%% *} second=${TRIDENT_ADDRESSES##* } folder=$1 trident=$2
 shift 2
 sed "s/^ListenAddress.*//" $folder/sshd_config >$folder/nodes_sshd
-sed "s/^Host alpha.*/Host first/; s/127.0.0.1/$first/; s/^Host \\*/Host second\\n  HostName $second\\n&/" \\
-    $folder/ssh_config >$folder/nodes_ssh
+sed "s/^Host alpha.*/Host first/; s/127.0.0.1/$first/
+s/^Host \\*/Host second\\n  HostName $second\\n&/" $folder/ssh_config >$folder/nodes_ssh
+ssh="ssh -F $folder/nodes_ssh"
 for node in 0 1; do
     tools/netns exec $node -- $0 -D -e -f $folder/nodes_sshd 2>$folder/node$node.log &
     pids="${pids:-} $!"
@@ -391,10 +392,10 @@ trap 'kill $pids' EXIT
 for node in 0 1; do
     until grep -q listening $folder/node$node.log; do sleep 0.05; done
 done
-tools/netns exec 0 -- "$trident" run -n 4 --hosts second:2,first:2 --ssh "ssh -F $folder/nodes_ssh" \\
-    -- sh -c 'echo $RANK: $MASTER_ADDR; exec "$@"' sh "$@"
+tools/netns exec 0 -- "$trident" run -n 4 --hosts second:2,first:2 --ssh "$ssh" -- \\
+    sh -c 'echo $RANK: $MASTER_ADDR; exec "$@"' sh "$@"
 # this machine as the first host: the address by which the other one knows it
-tools/netns exec 0 -- env TRIDENT_SSH="ssh -F $folder/nodes_ssh" "$trident" run -n 2 \\
+tools/netns exec 0 -- env TRIDENT_SSH="$ssh" "$trident" run -n 2 \\
     --hosts localhost,second -- sh -c 'echo here $RANK: $MASTER_ADDR'
 """
 
@@ -456,7 +457,8 @@ class Slurm:
                  f"SlurmctldPidFile={self.at('ctld.pid')}", f"SlurmdPidFile={self.folder}/%n.pid",
                  f"SlurmctldLogFile={self.at('ctld.log')}", f"SlurmdLogFile={self.folder}/%n.log"]
         for node, port in (("n1", ports[1]), ("n2", ports[2])):
-            lines.append(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8")
+            lines.append(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
+                         "CPUs=8")
         lines.append("PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:32 State=UP")
         with open(self.at("slurm.conf"), "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
@@ -501,6 +503,7 @@ def slurm():
 def srun():
     conf = slurm().at("slurm.conf")
     same(run([slurm().srun, "-N", "2", "-n", RANKS] + mlp(), SLURM_CONF=conf))
+    check_train([slurm().srun, "-N", "2", "-n", 2], SLURM_CONF=conf)
 
 
 def a_script_of_slurm_is_no_job():

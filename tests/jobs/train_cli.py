@@ -155,6 +155,22 @@ def a_worker_that_is_killed_is_named_and_ends_the_job():
     until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), "their end")
 
 
+def the_others_go_on_without_a_worker_if_asked_to():
+    process = start("--workers", 3, "--servers", 1, "--iterations", 20000, "--on-failure", "continue",
+                    "--json")
+    line = process.stderr.readline()
+    assert "samples" in line, line
+    until(lambda: process.stderr.readline().startswith("epoch "), "an epoch")
+    jobs.send(ranks_of(process.pid)[2], signal.SIGKILL)
+    code, out, err = ended(process)
+    assert code == 0, (code, err)
+    result = json.loads(out)
+    crcs = result["params_crc32c_by_rank"]
+    assert crcs[0] == crcs[1] and crcs[2] is None and result["iterations"] == 20000, result
+    assert any(event["kind"] == "evicted" and "rank 2" in event["text"]
+               for event in result["events"]), result["events"]
+
+
 def ranks_of(pid):
     found = {}
     for child in jobs.children_of(pid):
@@ -222,7 +238,8 @@ TESTS = (one_process_learns, workers_end_with_the_same_parameters,
          two_workers_do_what_one_with_twice_the_batch_does,
          one_step_of_two_workers_is_one_step_on_the_union, the_same_seed_gives_the_same_bits,
          under_trident_run_rank_0_prints, bad_data_is_told_once_and_exits_with_2,
-         a_worker_that_is_killed_is_named_and_ends_the_job, ctrl_c_prints_what_there_is,
+         a_worker_that_is_killed_is_named_and_ends_the_job,
+         the_others_go_on_without_a_worker_if_asked_to, ctrl_c_prints_what_there_is,
          memory_does_not_grow_with_iterations, a_model_is_written_or_refused_before_training,
          the_summary_shows_layers_times_and_operators)
 

@@ -179,36 +179,68 @@ TEST(rows_without_a_gradient_are_left_alone)
     trial_fini(&t);
 }
 
-static void try_row(const struct inplace_kernel *kernel, size_t count)
+/* Three samples, whose places in dx overlap. */
+static void try_row(const struct inplace_kernel *kernel, size_t cols, bool inputs)
+{
+    static const size_t at[] = {3, 0, 5};
+    static const float by[] = {0.3F, -0.7F, 0.11F};
+    struct rng rng;
+    rng_init(&rng, cols);
+    float *w = numbers(cols, &rng), *x = numbers(cols + 5, &rng), *dx = numbers(cols + 5, &rng);
+    float *want_w = copy_of(w, cols), *want_dx = copy_of(dx, cols + 5);
+    for (size_t i = 0; i < cols; i++) {
+        float sum = 0;
+        for (size_t k = 0; k < 3; k++)
+            sum = fmaf(by[k], x[at[k] + i], sum);
+        want_w[i] = fmaf(alpha, sum, w[i]);
+    }
+    inplace_row(kernel, &(struct inplace_row){.w = w,
+                                              .cols = cols,
+                                              .x = x,
+                                              .dx = inputs ? dx : NULL,
+                                              .at = at,
+                                              .by = by,
+                                              .count = 3,
+                                              .alpha = alpha});
+    for (size_t i = 0; i < cols; i++)
+        assert_true(w[i] == want_w[i]);
+    rng_init(&rng, cols);
+    float *before = numbers(cols, &rng);
+    for (size_t k = 0; inputs && k < 3; k++)
+        for (size_t i = 0; i < cols; i++)
+            want_dx[at[k] + i] += by[k] * before[i];
+    for (size_t i = 0; i < cols + 5; i++) /* in another order where they overlap */
+        assert_float_equal(dx[i], want_dx[i], 1e-6F);
+    float *all[] = {w, x, dx, want_w, want_dx, before};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+static void try_copies(const struct inplace_kernel *kernel, size_t count)
 {
     struct rng rng;
     rng_init(&rng, count);
-    float *w = numbers(count, &rng), *x = numbers(count, &rng), *dx = numbers(count, &rng);
-    float *was = copy_of(w, count), *before = copy_of(dx, count);
-    inplace_row(kernel, &(struct inplace_row){
-                            .by = 0.3F, .alpha = alpha, .x = x, .w = w, .dx = dx, .count = count});
-    for (size_t i = 0; i < count; i++) {
-        assert_true(dx[i] == fmaf(0.3F, was[i], before[i]));
-        assert_true(w[i] == fmaf(alpha * 0.3F, x[i], was[i]));
-    }
-    memcpy(before, dx, count * sizeof *dx);
-    inplace_add(kernel, 0.7F, w, dx, count);
+    float *from = numbers(count, &rng), *to = numbers(count, &rng), *was = copy_of(to, count);
+    inplace_add(kernel, 0.7F, from, to, count);
     for (size_t i = 0; i < count; i++)
-        assert_true(dx[i] == fmaf(0.7F, w[i], before[i]));
-    inplace_copy(kernel, x, w, count);
-    assert_memory_equal(x, w, count * sizeof *w);
-    inplace_ahead(kernel, w, count);
-    float *all[] = {w, x, dx, was, before};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        free(all[i]);
+        assert_true(to[i] == fmaf(0.7F, from[i], was[i]));
+    inplace_copy(kernel, from, to, count);
+    assert_memory_equal(from, to, count * sizeof *to);
+    inplace_ahead(kernel, to, count);
+    free(from);
+    free(to);
+    free(was);
 }
 
 TEST(rows_of_every_length_are_stepped_to_their_end)
 {
     (void)state;
     for (size_t j = 0; inplace_kernel_at(j) != NULL; j++)
-        for (size_t count = 0; count < 70; count++)
-            try_row(inplace_kernel_at(j), count);
+        for (size_t count = 0; count < 150; count++) {
+            try_row(inplace_kernel_at(j), count, true);
+            try_row(inplace_kernel_at(j), count, false);
+            try_copies(inplace_kernel_at(j), count);
+        }
 }
 
 int main(void)

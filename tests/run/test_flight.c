@@ -371,6 +371,51 @@ TEST(a_folder_that_is_not_there_is_no_reason_to_fail_otherwise)
     }
 }
 
+/* ---- memory ---- */
+
+static struct fault fault;
+static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *locked_resize(void *ctx, void *ptr, size_t bytes)
+{
+    (void)ctx;
+    (void)pthread_mutex_lock(&fault_lock);
+    void *now = fault.mem.resize(fault.mem.ctx, ptr, bytes);
+    (void)pthread_mutex_unlock(&fault_lock);
+    return now;
+}
+
+static const struct mem locked = {.resize = locked_resize};
+
+TEST(memory_that_is_refused_once_or_for_ever_leaves_a_file_or_none_and_no_leak)
+{
+    (void)state;
+    unsigned written[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        fault = (struct fault){0};
+        FAULT_WALK(&fault)
+        {
+            static struct nodes job;
+            plain(&job, 1, "ps");
+            job.options.colocated = 1;
+            job.clocks = 2;
+            job.mem = &locked;
+            agree_free(job.plan);
+            nodes_plan(&job);
+            nodes_meet(&job, "inproc");
+            fault.repeat = i == 1;
+            nodes_run(&job, 0);
+            tri_status status = job.nodes[0].status;
+            if (fault.hit && status != TRI_OK && status != TRI_ENOMEM)
+                fail_msg("allocation %zu: %s", fault.run, job.nodes[0].err.text);
+            nodes_free(&job);
+            written[i] += empty_folder();
+        }
+    }
+    assert_true(written[0] > 0);
+    assert_int_equal(written[1], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_wait_in_vain_is_written_with_who_is_missing),
         cmocka_unit_test(a_server_has_a_file_of_its_own),
         cmocka_unit_test(a_folder_that_is_not_there_is_no_reason_to_fail_otherwise),
+        cmocka_unit_test(memory_that_is_refused_once_or_for_ever_leaves_a_file_or_none_and_no_leak),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,447 @@
+/* The launcher of learners, and their watchdog: starts them around one region, shows what they
+ * tell, starts the dead again, saves, and leaves nothing behind. */
+#include "cli/train_learners.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "os/clock.h"
+#include "run/settings.h"
+
+enum {
+    PERIOD_MS = 50,
+    GRACE_MS = 600000, /* reading the data may take its time; who dies meanwhile is seen at once */
+    STUCK_MS = 120000,
+    TRIES = 3, /* starts from a checkpoint, and starts of one that dies before it has begun */
+    STOP_MS = 5000,
+    SNAPSHOT_MS = 1000,
+    BIG_SNAPSHOT_MS = 10000,
+    BIG_FLOATS = 1 << 23,
+};
+
+struct launch {
+    struct cli *cli;
+    const struct train_request *request;
+    struct train_live live;
+    struct train_outcome outcome;
+    tri_error *errors; /* by rank; status TRI_OK: it has told of none */
+    struct train_children children;
+    struct train_keep keep;
+    struct log log, user; /* what is told here; what the user asked for by TRIDENT_LOG */
+    struct local_job *job;
+    enum local_mode mode;
+    double begun_at;
+    int told;         /* the signal that ends it */
+    bool failed;      /* and the reason is in: */
+    tri_error reason; /* of the one that failed */
+    uint32_t finishes;
+};
+
+/* ---- what the learners tell ---- */
+
+/* The first of those that live speaks for all. */
+static bool speaks(const struct launch *launch, uint32_t rank)
+{
+    for (uint32_t i = 0; i < rank; i++)
+        if (launch->children.all[i].running)
+            return false;
+    return true;
+}
+
+static void forget(const struct launch *launch, struct train_report *report)
+{
+    mem_free(launch->cli->mem, report->layers);
+    mem_free(launch->cli->mem, report->ops);
+}
+
+static void hear_begun(struct launch *launch, uint32_t rank, struct train_report *report)
+{
+    if (launch->keep.batch_of_all == 0 && rank == 0)
+        train_live_begun(&launch->live, launch->request, report);
+    launch->keep.batch_of_all = (uint64_t)report->batch * launch->outcome.workers;
+    launch->keep.samples = report->train_samples;
+    forget(launch, report);
+}
+
+static void hear(struct launch *launch, uint32_t rank, struct train_heard *heard)
+{
+    switch (heard->kind) {
+    case TRAIN_BEGUN:
+        hear_begun(launch, rank, &heard->report);
+        break;
+    case TRAIN_MOMENT:
+        if (!speaks(launch, rank))
+            break;
+        train_outcome_moment(&launch->outcome, &heard->moment);
+        train_live_moment(&launch->live, &heard->moment);
+        break;
+    case TRAIN_EVENT:
+        heard->event.rank = rank;
+        train_outcome_event(&launch->outcome, &heard->event);
+        break;
+    case TRAIN_REPORT:
+        heard->report.rank = rank;
+        train_outcome_report(&launch->outcome, &heard->report);
+        break;
+    case TRAIN_ERROR:
+        launch->errors[rank] = heard->error;
+        break;
+    }
+}
+
+static bool on_line(void *ctx, size_t process, const char *line, size_t len)
+{
+    struct launch *launch = ctx;
+    struct train_heard heard;
+    if (!train_hear(line, len, launch->cli->mem, &heard))
+        return false;
+    hear(launch, (uint32_t)process, &heard);
+    return true;
+}
+
+static void on_clear(void *ctx)
+{
+    struct launch *launch = ctx;
+    train_live_clear(&launch->live);
+}
+
+/* Warnings are for the user, and part of the result. */
+static void on_log(void *ctx, enum log_level level, const char *line)
+{
+    struct launch *launch = ctx;
+    struct train_event event = {.t_s = clock_seconds() - launch->begun_at,
+                                .clock = launch->outcome.moment.iteration};
+    if (log_wants(&launch->user, level)) {
+        train_live_clear(&launch->live);
+        launch->user.sink(launch->user.ctx, level, line);
+    }
+    if (level > LOG_WARN)
+        return;
+    train_event_of((int)level, line, &event);
+    train_outcome_event(&launch->outcome, &event);
+    if (log_wants(&launch->user, level))
+        return;
+    train_live_clear(&launch->live);
+    (void)fprintf(launch->cli->err, "trident train: %s\n", event.text);
+}
+
+/* ---- ends ---- */
+
+static bool blames_another(const tri_error *error)
+{
+    return error->status == TRI_EEVICTED;
+}
+
+static void fail_with(struct launch *launch, uint32_t rank, const tri_error *error)
+{
+    if (launch->failed && !blames_another(&launch->reason))
+        return;
+    launch->failed = true;
+    launch->reason = *error;
+    if (error->status != TRI_EINPUT && error->status != TRI_EARG)
+        (void)snprintf(launch->reason.text, sizeof launch->reason.text, "learner %u failed: %.200s",
+                       (unsigned)rank, error->text);
+}
+
+static void tell_end(struct launch *launch, uint32_t rank, const struct process_end *end)
+{
+    char name[PROCESS_SIGNAL_TEXT];
+    if (end->signal != 0)
+        log_write(&launch->log, LOG_WARN, "learner %u was ended by %s before it had begun",
+                  (unsigned)rank, process_signal_name(end->signal, name));
+    else
+        log_write(&launch->log, LOG_WARN, "learner %u exited with %d before it had begun",
+                  (unsigned)rank, end->code);
+}
+
+/* One that never sat down: the watchdog of the region does not know of it. */
+static void after_early_end(struct launch *launch, uint32_t rank, struct train_child *child)
+{
+    tri_error err = {0};
+    tell_end(launch, rank, &child->end);
+    if (child->quick++ < TRIES) {
+        launch->outcome.restarts.learners++;
+        if (train_child_start(&launch->children, rank, TRAIN_ROLE_WORKER, &err) != TRI_OK)
+            fail_with(launch, rank, &err);
+        return;
+    }
+    fail(&err, TRI_EPEER, "it was ended %d times before it had begun", TRIES + 1);
+    fail_next(&err, "see the lines behind [%u]", (unsigned)rank);
+    fail_with(launch, rank, &err);
+}
+
+static bool had_seat(const struct launch *launch, uint32_t rank, uint64_t pid)
+{
+    struct local_seat_stats seat;
+    if (launch->job == NULL)
+        return false;
+    local_seat_stats(launch->job, rank, &seat);
+    return seat.pid == pid;
+}
+
+/* Deals with learners that have ended since the last look. A learner that tells of an error has not
+ * died: starting it again would end in the same way. */
+static void look_at_ends(struct launch *launch, bool restart)
+{
+    for (uint32_t i = 0; i < launch->children.learners; i++) {
+        struct train_child *child = &launch->children.all[i];
+        if (!child->wanted || child->running)
+            continue;
+        child->wanted = false;
+        bool well = child->end.code == 0 && child->end.signal == 0;
+        if (!well && launch->errors[i].status != TRI_OK && child->end.signal == 0)
+            fail_with(launch, i, &launch->errors[i]);
+        else if (!well && restart && !had_seat(launch, i, child->pid))
+            after_early_end(launch, i, child);
+    }
+    struct train_child *server = &launch->children.all[launch->children.learners];
+    struct local_stats stats;
+    if (!server->wanted || server->running || launch->job == NULL)
+        return;
+    server->wanted = false;
+    local_stats(launch->job, &stats);
+    if (restart && server->end.signal != 0 && stats.server_pid != server->pid)
+        (void)train_child_start(&launch->children, launch->children.learners, TRAIN_ROLE_SERVER,
+                                NULL);
+}
+
+/* Hears the children. False: it is over, by a signal or a failure. */
+static bool pump(struct launch *launch, int timeout_ms, bool restart)
+{
+    int told = train_children_hear(&launch->children, timeout_ms);
+    if (told != 0 && launch->told == 0)
+        launch->told = told;
+    look_at_ends(launch, restart);
+    return launch->told == 0 && !launch->failed;
+}
+
+/* ---- the watchdog's hands ---- */
+
+static tri_status save(void *ctx, const struct local_snapshot *snapshot, tri_error *err)
+{
+    struct launch *launch = ctx;
+    return train_keep_save(&launch->keep, snapshot, false, err);
+}
+
+static tri_status start_server(void *ctx, tri_error *err)
+{
+    struct launch *launch = ctx;
+    return train_child_start(&launch->children, launch->children.learners, TRAIN_ROLE_SERVER, err);
+}
+
+static tri_status start_learner(void *ctx, uint32_t seat, tri_error *err)
+{
+    struct launch *launch = ctx;
+    launch->children.all[seat].quick = 0;
+    launch->errors[seat] = (tri_error){0};
+    return train_child_start(&launch->children, seat, TRAIN_ROLE_WORKER, err);
+}
+
+static bool each(void *ctx, const struct local_stats *stats)
+{
+    (void)stats;
+    return pump(ctx, 0, true);
+}
+
+static uint32_t snapshot_ms(const struct launch *launch)
+{
+    struct local_about about;
+    local_about(launch->job, &about);
+    uint64_t floats = about.floats * (1 + about.optim.ops->state_floats);
+    return floats < BIG_FLOATS ? SNAPSHOT_MS : BIG_SNAPSHOT_MS;
+}
+
+static tri_status watch(struct launch *launch, tri_error *err)
+{
+    uint64_t restarts = launch->request->settings.restarts;
+    const struct local_watch_options options = {.period_ms = PERIOD_MS,
+                                                .report_ms = 10000,
+                                                .checkpoint_ms = snapshot_ms(launch),
+                                                .stuck_ms = STUCK_MS,
+                                                .grace_ms = GRACE_MS,
+                                                .tries = TRIES,
+                                                .restart_learners = restarts > 0,
+                                                .restarts = (uint32_t)restarts,
+                                                .ctx = launch,
+                                                .save = save,
+                                                .start_server = start_server,
+                                                .start_learner = start_learner,
+                                                .each = each};
+    struct local_watch_report report;
+    struct local_snapshot from = {0};
+    tri_status status = local_snapshot_open(launch->job, &from, err);
+    if (status == TRI_OK)
+        status = local_snapshot_take(launch->job, &from, err);
+    if (status == TRI_OK && launch->mode != LOCAL_DIRECT)
+        status = start_server(launch, err);
+    if (status == TRI_OK) {
+        status = local_watch(launch->job, &options, &from, &report, err);
+        launch->outcome.restarts.learners += report.learner_restarts;
+        launch->outcome.restarts.server = report.server_restarts;
+        launch->outcome.restarts.all = report.full_restarts;
+    }
+    local_snapshot_close(launch->job, &from);
+    return status;
+}
+
+/* ---- one job, from its beginning to its end ---- */
+
+static tri_status begin(struct launch *launch, tri_error *err)
+{
+    uint32_t removed;
+    char name[LOCAL_NAME_BYTES];
+    (void)local_sweep(NULL, launch->cli->mem, &launch->log, &removed, NULL);
+    shared_name(launch->children.job.name, name);
+    const struct local_options options = {
+        .mem = launch->cli->mem, .log = &launch->log, .name = name, .wait_ms = 1};
+    tri_status status = TRI_OK;
+    for (uint32_t i = 0; i < launch->children.learners && status == TRI_OK; i++)
+        status = train_child_start(&launch->children, i, TRAIN_ROLE_WORKER, err);
+    while (status == TRI_OK && pump(launch, PERIOD_MS, true)) {
+        if (launch->job == NULL)
+            (void)local_attach(&options, &launch->job, NULL);
+        if (launch->job != NULL && local_share_is_filled(launch->job))
+            break;
+    }
+    launch->keep.job = launch->job;
+    return status;
+}
+
+/* Learners that were told to stop do so, and rank 0 tests what there is; those that do not are
+ * killed by the caller. */
+static void stop(struct launch *launch)
+{
+    uint64_t deadline = clock_us() + (uint64_t)STOP_MS * 1000;
+    int first = launch->told;
+    train_live_clear(&launch->live);
+    train_children_signal(&launch->children, first);
+    while (train_children_running(&launch->children) > 0 && clock_us() < deadline) {
+        launch->told = 0;
+        (void)pump(launch, PERIOD_MS, false);
+        if (launch->told != 0) /* asked twice */
+            break;
+        for (uint32_t i = 0; launch->job != NULL && i < launch->children.learners; i++)
+            if (!launch->children.all[i].running)
+                local_give_up(launch->job, i);
+    }
+    launch->told = first;
+}
+
+/* All is applied. Rank 0 tests it, or one that is started for that if rank 0 is dead. */
+static tri_status await_result(struct launch *launch, tri_error *err)
+{
+    while (!launch->outcome.reported || train_children_running(&launch->children) > 0) {
+        if (!pump(launch, PERIOD_MS, false))
+            return TRI_OK;
+        if (launch->outcome.reported || launch->children.all[0].running)
+            continue;
+        if (launch->finishes++ >= TRIES) {
+            fail(err, TRI_EPEER, "the learners are done, but testing their result failed %d times",
+                 TRIES);
+            fail_next(err, "see the lines behind [0]; --checkpoint keeps what was learnt");
+            return TRI_EPEER;
+        }
+        tri_status status = train_child_start(&launch->children, 0, TRAIN_ROLE_FINISH, err);
+        if (status != TRI_OK)
+            return status;
+    }
+    return TRI_OK;
+}
+
+/* The last checkpoint, whatever its clock. */
+static tri_status save_end(struct launch *launch, tri_error *err)
+{
+    struct local_snapshot end = {0};
+    if (launch->keep.claim == NULL)
+        return TRI_OK;
+    tri_status status = local_snapshot_open(launch->job, &end, err);
+    if (status == TRI_OK)
+        status = local_snapshot_take(launch->job, &end, err);
+    if (status == TRI_OK)
+        status = train_keep_save(&launch->keep, &end, true, err);
+    local_snapshot_close(launch->job, &end);
+    return status;
+}
+
+static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
+{
+    char name[PROCESS_SIGNAL_TEXT];
+    tri_status status = begin(launch, err);
+    if (status == TRI_OK && launch->told == 0 && !launch->failed)
+        status = watch(launch, err);
+    if (status == TRI_OK && launch->told == 0 && !launch->failed)
+        status = save_end(launch, err);
+    if (status == TRI_OK && launch->told == 0 && !launch->failed)
+        status = await_result(launch, err);
+    if (launch->told != 0)
+        stop(launch);
+    train_live_clear(&launch->live);
+    launch->outcome.interrupted = launch->cli->interrupted = launch->told == SIGINT;
+    if (launch->told != 0 && launch->told != SIGINT)
+        return fail(err, TRI_EIO, "stopped by %s", process_signal_name(launch->told, name));
+    if (launch->failed && launch->told == 0) {
+        *err = launch->reason;
+        return launch->reason.status;
+    }
+    if (status != TRI_OK && launch->told == 0)
+        return status;
+    return train_show(launch->cli, &launch->outcome, launch->request, out, err);
+}
+
+static tri_status open_all(struct launch *launch, int argc, const char *const *argv, tri_error *err)
+{
+    const struct mem *mem = launch->cli->mem;
+    struct settings settings;
+    launch->errors = mem_array(mem, launch->outcome.workers, sizeof *launch->errors);
+    if (launch->errors == NULL)
+        return fail_nomem(err, "the learners");
+    tri_status status = settings_read(NULL, false, &settings, err);
+    if (status == TRI_OK)
+        status = local_mode_find(launch->request->local, &launch->mode, err);
+    if (status != TRI_OK)
+        return status;
+    launch->user = settings.log;
+    log_init(&launch->log, LOG_DEBUG, on_log, launch);
+    launch->keep = (struct train_keep){.mem = mem, .log = &launch->log, .request = launch->request};
+    launch->children.hooks =
+        (struct run_hooks){.ctx = launch, .command = "train", .line = on_line, .clear = on_clear};
+    status = train_children_open(&launch->children, launch->cli, launch->request, argc, argv, err);
+    if (status == TRI_OK)
+        status = train_keep_open(&launch->keep, launch->children.job.name, err);
+    return status;
+}
+
+static void close_all(struct launch *launch)
+{
+    train_children_close(&launch->children);
+    if (launch->job != NULL)
+        local_remove(launch->job);
+    local_close(launch->job);
+    train_keep_close(&launch->keep);
+    mem_free(launch->cli->mem, launch->errors);
+    train_outcome_fini(&launch->outcome);
+    mem_free(launch->cli->mem, launch);
+}
+
+tri_status train_learners(struct cli *cli, const struct train_request *request, int argc,
+                          const char *const *argv, struct buf *out, tri_error *err)
+{
+    struct launch *launch = mem_array(cli->mem, 1, sizeof *launch);
+    tri_error why = {0}; /* err may be NULL */
+    if (launch == NULL)
+        return fail_nomem(err, "the learners");
+    launch->cli = cli;
+    launch->request = request;
+    launch->begun_at = clock_seconds();
+    train_live_init(&launch->live, cli->err);
+    tri_status status =
+        train_outcome_init(&launch->outcome, (uint32_t)request->settings.learners, cli->mem, &why);
+    if (status == TRI_OK)
+        status = open_all(launch, argc, argv, &why);
+    if (status == TRI_OK)
+        status = run(launch, out, &why);
+    if (status != TRI_OK && err != NULL)
+        *err = why;
+    close_all(launch);
+    return status;
+}
