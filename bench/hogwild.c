@@ -12,7 +12,14 @@
 #include "bench/learner.h"
 #include "bench/torch.h"
 
-enum { BATCHES = 6, TEXTS = 3, PLACES = TEXTS * BATCHES + 1, AGAINST = 3, TURNS = 64 };
+enum {
+    BATCHES = 6,
+    TEXTS = 3,
+    TEXT_PLACES = TEXTS * BATCHES,
+    PLACES = TEXT_PLACES + 1,
+    AGAINST = 3,
+    TURNS = 64,
+};
 
 /* What two learners are held against. */
 enum against { ONE, APART, TORCH };
@@ -209,7 +216,7 @@ static tri_status turn(void *ctx, bool baseline, struct bench_sample *out, tri_e
 static void set_places(struct state *state, bool quick)
 {
     static const uint32_t batches[BATCHES] = {1, 2, 4, 8, 16, 32};
-    for (size_t i = 0; i < TEXTS * BATCHES && (!quick || i == 0); i++)
+    for (size_t i = 0; i < TEXT_PLACES && (!quick || i == 0); i++)
         state->place[state->places++] = (struct place){
             .state = state, .net = &text_nets[i / BATCHES], .batch = batches[i % BATCHES]};
     if (!quick)

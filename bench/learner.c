@@ -250,6 +250,8 @@ tri_status learner_body(void *ctx, uint32_t number, struct crew_board *board, tr
     if (what->data.length == 0)
         make_images(&l);
     move_weights(&l);
+    if (run->learners > 1)
+        net_avoid(l.net, number + 1);
     train(&l, board);
     status = sum_up(&l, board, err);
     fini(&l);

@@ -128,23 +128,24 @@ static void *pass_over(void *arg)
 
 static tri_status turn_limit(const struct work *work, struct bench_sample *out, tri_error *err)
 {
-    struct share shares[THREADS_MAX];
+    struct share shares[THREADS_MAX] = {{0}};
     double cpu = used_s(), rate = 0, until = now_s() + TURN_S;
+    const uint32_t threads = work->threads > 1 ? 2 : 1;
     uint32_t started = 0;
-    for (uint32_t i = 0; i < work->threads; i++) {
-        uint64_t first = work->floats * i / work->threads;
+    for (uint32_t i = 0; i < threads; i++) {
+        uint64_t first = work->floats * i / threads;
         shares[i] = (struct share){.work = work,
                                    .first = first,
-                                   .count = work->floats * (i + 1) / work->threads - first,
+                                   .count = work->floats * (i + 1) / threads - first,
                                    .until = until};
     }
-    for (; started + 1 < work->threads; started++)
+    for (; started + 1 < threads; started++)
         if (pthread_create(&shares[started].thread, NULL, pass_over, &shares[started]) != 0)
             return fail(err, TRI_EIO, "cannot start a thread");
-    (void)pass_over(&shares[work->threads - 1]);
+    (void)pass_over(&shares[threads - 1]);
     for (uint32_t i = 0; i < started; i++)
         (void)pthread_join(shares[i].thread, NULL);
-    for (uint32_t i = 0; i < work->threads; i++)
+    for (uint32_t i = 0; i < threads; i++)
         rate += 12e-9 * (double)shares[i].count * (double)shares[i].passes / shares[i].took;
     *out = (struct bench_sample){rate, (used_s() - cpu) / (rate * TURN_S)};
     return TRI_OK;
@@ -246,7 +247,7 @@ static void local_bench_close(const struct mem *mem, struct bench_plan *plan)
 static void set_case(struct state *state, size_t i, const struct mem *mem)
 {
     static const size_t sizes[SIZES] = {8, 20, 73, 100}; /* GaDei's models */
-    bool copies = i == 2 * SIZES;
+    bool copies = i == CASES - 1;
     struct work *work = &state->works[i];
     *work = (struct work){.mem = mem,
                           .megabytes = copies ? 20 : sizes[i % SIZES],

@@ -130,7 +130,7 @@ static size_t list(struct way ways[WAYS_MAX])
     ways[count++] = (struct way){update_kernel_at(0)->name, update_kernel_at(0)->sgd, 12, {0}};
     ways[count++] = (struct way){"half precision, software", half_soft, 6, {0}};
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2"))
         ways[count++] = (struct way){"half precision, F16C", half_hard, 6, {0}};
 #endif
     return count;

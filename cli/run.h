@@ -32,6 +32,7 @@ struct run_settings {
 struct run_hooks {
     void *ctx;
     const char *command; /* "train": who speaks on standard error */
+    double patience_s;   /* who has not ended so long after a signal is killed; 0: 5 seconds */
     /* A line without its newline. False: it is not for the command, and is passed on to
      * standard error. */
     bool (*line)(void *ctx, size_t process, const char *line, size_t len);

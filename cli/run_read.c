@@ -115,6 +115,8 @@ static tri_status take_word(int argc, const char *const *argv, int *i, struct wo
                             struct run_request *request, tri_error *err)
 {
     const char *word = argv[(*i)++];
+    if (strcmp(word, "-np") == 0) /* as mpirun has it */
+        word = "-n";
     bool apart = strcmp(word, "-n") == 0 || strcmp(word, "--env") == 0;
     const char *next = apart && *i < argc ? argv[(*i)++] : NULL;
     if (strcmp(word, "--env") == 0 || strncmp(word, "--env=", 6) == 0)

@@ -50,7 +50,9 @@ void run_stop(struct run_watch *watch, enum run_why why, int number)
     watch->phase = RUN_STOPPING;
     watch->why = why;
     watch->stopped = run_left(watch, 0, watch->count);
-    watch->kill_at = run_now() + stop_s;
+    const struct run_hooks *hooks = watch->request->hooks;
+    watch->kill_at =
+        run_now() + (hooks != NULL && hooks->patience_s > 0 ? hooks->patience_s : stop_s);
     run_signal(watch, number);
     run_signal(watch, SIGCONT); /* a stopped process would not hear of it */
 }

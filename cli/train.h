@@ -143,12 +143,16 @@ struct train_live {
     bool terminal, drawn;
     double epoch; /* whole ones that have been told of */
     double drawn_at;
+    unsigned said; /* events */
+    char last[TRAIN_EVENT_TEXT];
 };
 
 void train_live_init(struct train_live *live, FILE *file);
 void train_live_begun(struct train_live *live, const struct train_request *request,
                       const struct train_report *report);
 void train_live_moment(struct train_live *live, const struct train_moment *moment);
+/* Something went wrong and the run goes on: said when it happens, the same words once. */
+void train_live_event(struct train_live *live, const struct train_event *event);
 void train_live_clear(struct train_live *live); /* before anybody else writes there */
 char *train_show_epochs(double epochs, char out[TRAIN_EPOCHS]); /* "10", "2.5", "1200" */
 /* The line, in at most `width` columns: what does not fit is left out, the last first. */

@@ -137,6 +137,7 @@ static void note_event(struct here *here, int level, const char *text)
                                 .rank = here->rank};
     train_event_of(level, text, &event);
     if (!here->worker) {
+        train_live_event(&here->live, &event);
         train_outcome_event(&here->outcome, &event);
         return;
     }

@@ -9,6 +9,7 @@
 tri_status train_keep_open(struct train_keep *keep, const char *job, tri_error *err)
 {
     const struct train_settings *settings = &keep->request->settings;
+    keep->name = job;
     if (settings->checkpoint == NULL)
         return TRI_OK;
     struct settings all;
@@ -33,7 +34,7 @@ uint64_t train_keep_clock(const struct train_keep *keep, const struct local_snap
     local_about(keep->job, &about);
     for (uint32_t i = 0; i < about.learners; i++)
         sum += snapshot->applied[i];
-    return sum / about.learners;
+    return about.learners > 0 ? sum / about.learners : 0;
 }
 
 /* Values that the engine keeps, as train.c of the engine has them: where the learners are in the
@@ -99,13 +100,17 @@ static tri_status write_it(const struct train_keep *keep, const struct local_sna
     struct local_about about;
     local_about(keep->job, &about);
     struct checkpoint what = {.clock = clock,
-                              .job = about.name,
+                              .job = keep->name,
                               .optimizer = keep->request->optimizer,
                               .states = (uint32_t)about.optim.ops->state_floats};
     what.layers = mem_array(keep->mem, about.layer_count, sizeof *what.layers);
     what.kept = mem_array(keep->mem, about.layer_count, sizeof *what.kept);
-    tri_status status =
-        what.layers != NULL && what.kept != NULL ? TRI_OK : fail_nomem(err, "a checkpoint");
+    if (what.layers == NULL || what.kept == NULL) {
+        mem_free(keep->mem, what.layers);
+        mem_free(keep->mem, what.kept);
+        return fail_nomem(err, "a checkpoint");
+    }
+    tri_status status = TRI_OK;
     uint32_t note = local_note(keep->job);
     for (uint32_t i = 0; i < about.layer_count && i != note && status == TRI_OK; i++)
         status = add(keep, snapshot, i, &what, err);

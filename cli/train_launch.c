@@ -36,6 +36,7 @@ static void hear(struct launch *launch, uint32_t rank, struct train_heard *heard
         break;
     case TRAIN_EVENT:
         heard->event.rank = rank;
+        train_live_event(&launch->live, &heard->event);
         train_outcome_event(&launch->outcome, &heard->event);
         break;
     case TRAIN_REPORT:
@@ -92,10 +93,20 @@ static void on_failed(void *ctx, size_t process, const struct process_end *end, 
     (void)snprintf(launch->how, sizeof launch->how, "%s", how);
 }
 
+/* Of those who say the same, who says most: some have it from another, without its next step. */
+static const tri_error *best_of(const struct launch *launch)
+{
+    const tri_error *first = &launch->errors[launch->culprit];
+    for (uint32_t i = 0; i < launch->outcome.workers && first->next[0] == '\0'; i++)
+        if (launch->errors[i].next[0] != '\0' && strcmp(launch->errors[i].text, first->text) == 0)
+            return &launch->errors[i];
+    return first;
+}
+
 /* What the user gave is the same for all workers, so which one told of it does not matter. */
 static tri_status blame(const struct launch *launch, tri_error *err)
 {
-    const tri_error *error = &launch->errors[launch->culprit];
+    const tri_error *error = best_of(launch);
     if (error->status == TRI_EINPUT || error->status == TRI_EARG) {
         *err = *error;
         return error->status;
@@ -124,6 +135,9 @@ static tri_status check_reports(const struct launch *launch, tri_error *err)
 
 /* ---- the processes ---- */
 
+/* After Ctrl-C: time for a checkpoint and for a test. A second one kills. */
+enum { PATIENCE_S = 60 };
+
 static bool goes_on(const struct launch *launch)
 {
     return launch->request->settings.on_failure == 0;
@@ -136,8 +150,12 @@ static tri_status watch(struct launch *launch, const char *const *words, size_t 
                                       /* one that stops early, as all do at Ctrl-C, must not end
                                        * the others */
                                       "TRIDENT_ON_FAILURE=continue"};
-    const struct run_hooks hooks = {
-        .ctx = launch, .command = "train", .line = on_line, .clear = on_clear, .failed = on_failed};
+    const struct run_hooks hooks = {.ctx = launch,
+                                    .command = "train",
+                                    .patience_s = PATIENCE_S,
+                                    .line = on_line,
+                                    .clear = on_clear,
+                                    .failed = on_failed};
     const struct run_request request = {
         .settings = {.workers = launch->outcome.workers,
                      .colocate = RUN_NOT_GIVEN,
@@ -170,7 +188,8 @@ static tri_status run(struct launch *launch, int argc, const char *const *argv, 
     tri_status status = watch(launch, words, count, err);
     mem_free(mem, (void *)words);
     launch->outcome.interrupted = launch->cli->interrupted;
-    bool lost = goes_on(launch) && launch->outcome.reported; /* who is missing is told as an event */
+    bool lost =
+        goes_on(launch) && launch->outcome.reported; /* who is missing is told as an event */
     if (launch->failed && !launch->cli->interrupted && !lost)
         return blame(launch, err);
     if (lost)

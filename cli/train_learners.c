@@ -200,9 +200,10 @@ static void look_at_ends(struct launch *launch, bool restart)
         return;
     server->wanted = false;
     local_stats(launch->job, &stats);
-    if (restart && server->end.signal != 0 && stats.server_pid != server->pid)
-        (void)train_child_start(&launch->children, launch->children.learners, TRAIN_ROLE_SERVER,
-                                NULL);
+    if (!restart || server->end.signal == 0 || stats.server_pid == server->pid)
+        return;
+    launch->outcome.restarts.server++;
+    (void)train_child_start(&launch->children, launch->children.learners, TRAIN_ROLE_SERVER, NULL);
 }
 
 /* Hears the children. False: it is over, by a signal or a failure. */
@@ -277,7 +278,7 @@ static tri_status watch(struct launch *launch, tri_error *err)
     if (status == TRI_OK) {
         status = local_watch(launch->job, &options, &from, &report, err);
         launch->outcome.restarts.learners += report.learner_restarts;
-        launch->outcome.restarts.server = report.server_restarts;
+        launch->outcome.restarts.server += report.server_restarts;
         launch->outcome.restarts.all = report.full_restarts;
     }
     local_snapshot_close(launch->job, &from);
@@ -292,7 +293,7 @@ static tri_status begin(struct launch *launch, tri_error *err)
     char name[LOCAL_NAME_BYTES];
     (void)local_sweep(NULL, launch->cli->mem, &launch->log, &removed, NULL);
     shared_name(launch->children.job.name, name);
-    const struct local_options options = {
+    struct local_options options = {
         .mem = launch->cli->mem, .log = &launch->log, .name = name, .wait_ms = 1};
     tri_status status = TRI_OK;
     for (uint32_t i = 0; i < launch->children.learners && status == TRI_OK; i++)
@@ -300,8 +301,13 @@ static tri_status begin(struct launch *launch, tri_error *err)
     while (status == TRI_OK && pump(launch, PERIOD_MS, true)) {
         if (launch->job == NULL)
             (void)local_attach(&options, &launch->job, NULL);
-        if (launch->job != NULL && local_share_is_filled(launch->job))
-            break;
+        if (launch->job == NULL || !local_share_is_filled(launch->job))
+            continue;
+        local_close(launch->job); /* found with little patience, used with more */
+        launch->job = NULL;
+        options.wait_ms = 0;
+        status = local_attach(&options, &launch->job, err);
+        break;
     }
     launch->keep.job = launch->job;
     return status;
@@ -411,12 +417,15 @@ static tri_status open_all(struct launch *launch, int argc, const char *const *a
     return status;
 }
 
+/* One that was killed while it made the region has left a file without a name. */
 static void close_all(struct launch *launch)
 {
+    uint32_t removed;
     train_children_close(&launch->children);
     if (launch->job != NULL)
         local_remove(launch->job);
     local_close(launch->job);
+    (void)local_sweep(NULL, launch->cli->mem, NULL, &removed, NULL);
     train_keep_close(&launch->keep);
     mem_free(launch->cli->mem, launch->errors);
     train_outcome_fini(&launch->outcome);

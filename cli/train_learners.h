@@ -67,6 +67,7 @@ struct train_keep {
     const struct log *log;
     const struct train_request *request;
     const struct local_job *job;
+    const char *name; /* of the job */
     struct checkpoint_claim *claim;
     uint32_t keep;
     uint64_t batch_of_all, samples; /* known when training has begun */
@@ -74,7 +75,7 @@ struct train_keep {
     uint64_t saved;                 /* clock of the last one */
 };
 
-/* Claims the folder, if there is one to save in. */
+/* Claims the folder, if there is one to save in. The job's name is borrowed. */
 tri_status train_keep_open(struct train_keep *keep, const char *job, tri_error *err);
 void train_keep_close(struct train_keep *keep);
 /* The clock of a snapshot: gradients applied of each learner, on average. */

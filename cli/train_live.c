@@ -115,11 +115,30 @@ void train_live_begun(struct train_live *live, const struct train_request *reque
     if (live->file == NULL)
         return;
     train_live_clear(live);
-    fprintf(live->file, "%s with %s parameters on %s: %llu sample%s, %u worker%s, batches of %u\n",
+    uint32_t batch = request->options.batch;
+    fprintf(live->file, "%s with %s parameters on %s: %llu sample%s, %u %s%s, batches of %u\n",
             request->settings.model, units_show_count((double)report->params, params),
             request->settings.data, (unsigned long long)report->train_samples,
             report->train_samples == 1 ? "" : "s", (unsigned)report->workers,
-            report->workers == 1 ? "" : "s", (unsigned)request->options.batch);
+            request->settings.learners > 0 ? "learner" : "worker", report->workers == 1 ? "" : "s",
+            (unsigned)(batch > 0 ? batch : report->batch));
+    if (report->first > 0)
+        fprintf(live->file, "goes on from iteration %llu in %s\n",
+                (unsigned long long)report->first, request->options.checkpoint);
+    live->epoch = floor(report->epochs);
+    (void)fflush(live->file);
+}
+
+enum { SAID_MAX = 20 };
+
+void train_live_event(struct train_live *live, const struct train_event *event)
+{
+    if (live->file == NULL || live->said >= SAID_MAX || strcmp(live->last, event->text) == 0)
+        return;
+    (void)snprintf(live->last, sizeof live->last, "%s", event->text);
+    train_live_clear(live);
+    fprintf(live->file, "trident train: rank %u: %s%s\n", (unsigned)event->rank, event->text,
+            ++live->said == SAID_MAX ? " (more of it: --json)" : "");
     (void)fflush(live->file);
 }
 

@@ -31,6 +31,12 @@ static void put_head(const struct train_outcome *outcome, const struct train_req
                    request->settings.recipe, (unsigned long long)report->train_samples);
     buf_format(out, "\ntest accuracy  %.4f of %llu sample%s\n", report->test_accuracy,
                (unsigned long long)report->test_samples, plural(report->test_samples));
+    if (report->iterations == report->first) {
+        buf_format(out,
+                   "training       nothing was left to do: the checkpoint in %s is at the end\n",
+                   request->options.checkpoint != NULL ? request->options.checkpoint : "?");
+        return;
+    }
     buf_format(out, "training       loss %.4f, accuracy %.4f over the last epoch\n",
                train_outcome_loss(outcome), train_outcome_accuracy(outcome));
     buf_format(out, "speed          %.0f samples/s; %s in all\n", report->samples_per_s,

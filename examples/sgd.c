@@ -43,7 +43,8 @@ static uint32_t backward(uint32_t first, uint32_t step)
 static void must(tri_status status, const tri_error *err)
 {
     if (status != TRI_OK) {
-        fprintf(stderr, "sgd: %s\n", err->text);
+        fprintf(stderr, "sgd: %s\n%s%s%s", err->text, err->next[0] != '\0' ? "  try: " : "",
+                err->next, err->next[0] != '\0' ? "\n" : "");
         exit(status == TRI_EINPUT ? 2 : 1);
     }
 }

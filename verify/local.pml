@@ -46,6 +46,7 @@ byte server_deaths;
 bool reading[L], writing; /* flags of the lock */
 byte inside_read, inside_write;
 byte mutex; /* robust: 0, or its owner + 1 */
+bool orphaned; /* its owner was a server that is dead */
 
 bool handed, leaving; /* the hand-over of learner 0 */
 byte buffer[2], fill;
@@ -117,7 +118,9 @@ inline wait_until(waiter, what, goal)
 /* ---- the lock ---- */
 
 #define NOBODY_READS (!reading[0] && !reading[1])
-#define OWNER_DEAD (mutex > 0 && mutex <= L && dead[mutex - 1])
+#define OWNER_DEAD (orphaned || (mutex > 0 && mutex <= L && dead[mutex - 1]))
+#define NOBODY_WRITES (inside_write == 0 || (inside_write <= L && dead[inside_write - 1]))
+#define NONE_INSIDE_READS ((inside_read & ~((dead[0] -> 1 : 0) | (dead[1] -> 2 : 0))) == 0)
 
 inline lock_read(r)
 {
@@ -137,7 +140,7 @@ inline lock_read(r)
             sleep_on(r, LOCK, !writing);
             d_step {                             /* take up */
                 if
-                :: writing && OWNER_DEAD -> mutex = 0; writing = false
+                :: writing && OWNER_DEAD -> mutex = 0; orphaned = false; writing = false
                 :: else
                 fi
             }
@@ -148,7 +151,7 @@ inline lock_read(r)
 
 inline lock_write(w)
 {
-    atomic { mutex == 0 || OWNER_DEAD -> mutex = w + 1 }; /* take up */
+    atomic { mutex == 0 || OWNER_DEAD -> mutex = w + 1; orphaned = false }; /* take up */
     writing = true;                                         /* write flag */
     do
     :: NOBODY_READS -> break
@@ -179,8 +182,8 @@ inline unlock_write()
 inline pull(r1)
 {
     lock_read(r1);
-    atomic { apart = inside_write == 0; assert(apart); inside_read = inside_read | (1 << r1) };
-    atomic { apart = inside_write == 0; assert(apart); inside_read = inside_read & ~(1 << r1) };
+    atomic { apart = NOBODY_WRITES; assert(apart); inside_read = inside_read | (1 << r1) };
+    atomic { apart = NOBODY_WRITES; assert(apart); inside_read = inside_read & ~(1 << r1) };
     reading[r1] = false;                                     /* read done */
     wake(LOCK)
 }
@@ -213,9 +216,7 @@ inline step_directly(d)
 {
     lock_write(d);
     begun[d]++;
-    atomic { apart = (inside_read & ~((dead[0] -> 1 : 0) | (dead[1] -> 2 : 0))) == 0 &&
-                     (inside_write == 0 || dead[inside_write - 1]);
-             assert(apart); inside_write = d + 1 };
+    atomic { apart = NONE_INSIDE_READS && NOBODY_WRITES; assert(apart); inside_write = d + 1 };
     atomic { apart = inside_write == d + 1; assert(apart); inside_write = 0; effect[d * G + head[d]]++ };
     head[d]++;
     unlock_write()
@@ -315,9 +316,9 @@ inline apply(a)
     mark = a * G + tail[a] + 1;                             /* mark */
 #endif
     atomic {                                                /* step: its beginning and its end */
-        apart = (inside_read & ~((dead[0] -> 1 : 0) | (dead[1] -> 2 : 0))) == 0;
+        apart = NONE_INSIDE_READS;
         assert(apart);
-        inside_write = 1;
+        inside_write = SERVER + 1;
         right_gradient = FRONT(a) == tail[a] + 1;
         assert(right_gradient)
     };
@@ -360,11 +361,7 @@ inline recover()
             tail[(mark - 1) / G]++                          /* torn */
         :: else
         fi;
-        mark = 0;
-        if
-        :: mutex == SERVER + 1 -> mutex = 0                 /* take up */
-        :: else
-        fi
+        mark = 0
     };
     wake(SPACE(0));
     wake(SPACE(1))
@@ -456,12 +453,19 @@ end:
     do
 #if D > 0
     :: atomic { deaths < D && !dead[0] && !left[0] -> dead[0] = true; deaths++ }
-#if D > 1 || defined(HANDS) /* else they are alike */
+#if D > 1 /* else they are alike */
     :: atomic { deaths < D && !dead[1] && !left[1] -> dead[1] = true; deaths++ }
 #endif
 #endif
 #if SERVER_DIES
-    :: atomic { server_deaths < SERVER_DIES && !server_dead -> server_dead = true; server_deaths++ }
+    :: atomic { server_deaths < SERVER_DIES && !server_dead -> 
+            server_dead = true;
+            server_deaths++;
+            if
+            :: mutex == SERVER + 1 -> orphaned = true
+            :: else
+            fi
+        }
 #endif
     :: false
     od
@@ -471,7 +475,11 @@ init
 {
     atomic {
         run learner(0);
+#if G1 > 0
         run learner(1);
+#else
+        left[1] = true;
+#endif
 #ifdef HANDS
         run pusher();
 #endif

@@ -59,9 +59,9 @@ void shared_name(const char *job, char out[LOCAL_NAME_BYTES])
             *c = '_';
             same = false;
         }
+    size_t end = strlen(out) < LOCAL_NAME_BYTES - 10 ? strlen(out) : LOCAL_NAME_BYTES - 10;
     if (!same) /* two names may look alike now */
-        (void)snprintf(out + LOCAL_NAME_BYTES - 10, 10, "-%08x",
-                       (unsigned)crc32c(0, job, strlen(job)));
+        (void)snprintf(out + end, 10, "-%08x", (unsigned)crc32c(0, job, strlen(job)));
 }
 
 static const char *const kept_prefixes[] = {[TRI_F32] = "#f32:", [TRI_U64] = "#u64:"};
@@ -194,17 +194,32 @@ static tri_status find_region(tri_job *job, struct shared *shared, struct local_
     return check_region(shared, want, err);
 }
 
+/* The program's layers, the kept values, the note: one behind the other. */
+static tri_status describe_all(const tri_job *job, struct local_layer_info *layers,
+                               char (*names)[LOCAL_NAME_BYTES], tri_error *err)
+{
+    tri_status status = TRI_OK;
+    for (uint32_t i = 0; i < job->count; i++)
+        layers[i] = describe(&job->layers[i]);
+    for (uint32_t i = 0; i < job->kept_count && status == TRI_OK; i++)
+        status = describe_kept(&job->kept[i], names[i], &layers[job->count + i], err);
+    layers[job->count + job->kept_count] =
+        (struct local_layer_info){.name = LOCAL_NOTE_NAME, .rows = 1, .cols = LOCAL_NOTE_COLS};
+    return status;
+}
+
 static tri_status open_region(tri_job *job, struct shared *shared, bool *filled, tri_error *err)
 {
     uint32_t count = job->count + job->kept_count + 1;
     char name[LOCAL_NAME_BYTES];
     struct local_layer_info *layers = mem_array(job->mem, count, sizeof *layers);
-    char(*kept)[LOCAL_NAME_BYTES] = mem_array(job->mem, job->kept_count + 1, sizeof *kept);
-    tri_status status = layers != NULL && kept != NULL ? TRI_OK : fail_nomem(err, "a job");
-    for (uint32_t i = 0; i < job->count && status == TRI_OK; i++)
-        layers[i] = describe(&job->layers[i]);
-    for (uint32_t i = 0; i < job->kept_count && status == TRI_OK; i++)
-        status = describe_kept(&job->kept[i], kept[i], &layers[job->count + i], err);
+    char(*names)[LOCAL_NAME_BYTES] =
+        mem_array(job->mem, (size_t)job->kept_count + 1, sizeof *names);
+    if (layers == NULL || names == NULL) {
+        mem_free(job->mem, layers);
+        mem_free(job->mem, names);
+        return fail_nomem(err, "a job");
+    }
     shared_name(job->settings.job, name);
     struct local_options want = {.mem = job->mem,
                                  .log = &job->log,
@@ -216,13 +231,11 @@ static tri_status open_region(tri_job *job, struct shared *shared, bool *filled,
                                  .layers = layers,
                                  .layer_count = count,
                                  .wait_ms = job->settings.timeout_ms};
-    if (status == TRI_OK) {
-        layers[count - 1] =
-            (struct local_layer_info){.name = LOCAL_NOTE_NAME, .rows = 1, .cols = LOCAL_NOTE_COLS};
+    tri_status status = describe_all(job, layers, names, err);
+    if (status == TRI_OK)
         status = find_region(job, shared, &want, filled, err);
-    }
     mem_free(job->mem, layers);
-    mem_free(job->mem, kept);
+    mem_free(job->mem, names);
     return status;
 }
 
@@ -427,6 +440,11 @@ static tri_status check_update(const struct shared *shared, uint32_t number,
     return TRI_OK;
 }
 
+static bool is_same(float a, float b)
+{
+    return !(a < b || a > b);
+}
+
 /* One rate and one count for a gradient. With sgd another rate is another factor. */
 static tri_status check_alike(const struct shared *shared, uint32_t number,
                               const struct update *update, tri_error *err)
@@ -437,7 +455,7 @@ static tri_status check_alike(const struct shared *shared, uint32_t number,
                     "the update of layer '%.60s' counts %" PRIu64 ", others of this iteration "
                     "%" PRIu64,
                     name, update->count, shared->count);
-    bool same = memcmp(&update->lr, &shared->lr, sizeof shared->lr) == 0;
+    bool same = is_same(update->lr, shared->lr);
     bool can = strcmp(shared->about.optim.ops->name, "sgd") == 0 && shared->lr > 0;
     if (same || can)
         return TRI_OK;
@@ -515,8 +533,7 @@ tri_status shared_update(tri_job *job, uint32_t number, const struct update *upd
         status = open_slot(shared, number, update, err);
     if (status != TRI_OK)
         return status;
-    bool same = memcmp(&update->lr, &shared->lr, sizeof shared->lr) == 0;
-    float scale = same ? 1 : update->lr / shared->lr;
+    float scale = is_same(update->lr, shared->lr) ? 1 : update->lr / shared->lr;
     uint64_t floats = shape->floats;
     if (update->row_numbers != NULL &&
         local_rows(shared->gradient, number, update->row_count, &rows))

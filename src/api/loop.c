@@ -167,10 +167,10 @@ EXPORT tri_status tri_shared(tri_job *job, uint32_t layer, float **weights, floa
                              tri_error *err)
 {
     tri_status status = check(job, layer, "tri_shared", err);
-    if (status == TRI_OK && (weights == NULL || bias == NULL))
-        status = fail(err, TRI_EARG, "tri_shared got nowhere to put the addresses");
     if (status != TRI_OK)
         return status;
+    if (weights == NULL || bias == NULL)
+        return fail(err, TRI_EARG, "tri_shared got nowhere to put the addresses");
     if (job->shared != NULL)
         return shared_place(job, layer, weights, bias);
     *weights = *bias = NULL;

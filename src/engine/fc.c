@@ -18,7 +18,7 @@ struct fc {
 };
 
 /* Nobody can guess signs, so jumps are slow; loops over GROUP become vectors. */
-enum { GROUP = 8 };
+enum { GROUP = 8, DENSE_ROWS = 16 };
 
 static void relu(float *y, size_t count)
 {
@@ -40,16 +40,33 @@ static void relu_back(float *restrict diff, const float *restrict y, size_t coun
         diff[i] = y[i] > 0 ? diff[i] : 0;
 }
 
+/* Outputs `row` to `end` - 1 of one sample. */
+static void forward_rows(const struct fc *fc, struct dense_outputs product, size_t row, size_t end)
+{
+    product.shape.rows = end - row;
+    product.w += row * fc->shape.cols;
+    product.bias += row;
+    product.y += row;
+    if (row < end)
+        dense_forward(fc->kernel, &product, fc->scratch);
+}
+
 static void forward(struct op *op, bool training)
 {
     (void)training;
     const struct fc *fc = op->own;
+    const size_t rows = fc->shape.rows, first = (size_t)op->first / DENSE_ROWS * DENSE_ROWS;
     struct dense_outputs product = {.shape = fc->shape,
                                     .w = op->param->weights,
                                     .bias = op->param->bias,
                                     .x = op->in[0]->out.data,
                                     .y = op->out.data};
-    dense_forward(fc->kernel, &product, fc->scratch);
+    if (fc->shape.batch == 1 && first > 0 && first < rows) {
+        forward_rows(fc, product, first, rows);
+        forward_rows(fc, product, 0, first);
+    } else {
+        dense_forward(fc->kernel, &product, fc->scratch);
+    }
     if (fc->relu)
         relu(op->out.data, fc->shape.batch * fc->shape.rows);
 }
@@ -121,7 +138,8 @@ static void learn(struct op *op, float alpha)
                                        .dy = op->diff.data,
                                        .dx = in->wants_diff ? in->diff.data : NULL,
                                        .adds = in->diff_written,
-                                       .alpha = alpha};
+                                       .alpha = alpha,
+                                       .first = op->first};
     inplace_dense(fc->step, &step, fc->scratch);
     in->diff_written = in->wants_diff;
 }

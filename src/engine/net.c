@@ -25,6 +25,8 @@ struct net {
     size_t drop_count;
     struct op *input, *loss;
     bool text;
+    bool avoids; /* see net_avoid() */
+    struct rng rng;
     double (*clock)(void);
 };
 
@@ -398,9 +400,23 @@ bool net_backward(struct net *net, const struct net_calls *calls)
     return true;
 }
 
+void net_avoid(struct net *net, uint64_t seed)
+{
+    rng_init(&net->rng, seed);
+    net->avoids = true;
+}
+
+/* For the backward pass that begins and the forward pass after it. */
+static void begin_elsewhere(struct net *net)
+{
+    for (size_t i = 0; net->avoids && i < net->layer_count; i++)
+        net->layers[i]->first = (uint32_t)rng_below(&net->rng, net->layers[i]->param->rows);
+}
+
 bool net_learn(struct net *net, float alpha, const struct net_calls *calls)
 {
     size_t param = net->layer_count;
+    begin_elsewhere(net);
     for (size_t i = net->count; i-- > 0;) {
         struct op *op = net->ops[i];
         double since = now(net);

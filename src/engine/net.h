@@ -80,6 +80,12 @@ bool net_backward(struct net *net, const struct net_calls *calls);
  * not read again. What weigh() would leave in struct param is not there. */
 bool net_learn(struct net *net, float alpha, const struct net_calls *calls);
 
+/* Learners that work on the same rows at the same moment slow each other down a lot, and once they
+ * do they go on together. So from now on each pass begins each layer somewhere else: rows drawn
+ * from the seed, which must differ from learner to learner. Sums over rows then begin there, too:
+ * other roundings. */
+void net_avoid(struct net *net, uint64_t seed);
+
 /* Of the first `samples` of the batch of the last forward. */
 void net_loss(const struct net *net, uint32_t samples, double *loss, uint32_t *right);
 const float *net_probabilities(const struct net *net); /* batch x classes */

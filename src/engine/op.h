@@ -99,7 +99,8 @@ struct op {
     bool takes_peaks;        /* can do without diff if its one user leaves peaks (pool.c) instead */
     const struct peaks *peaks;
     struct param *param; /* owned; NULL: none */
-    void *own;           /* the kind's */
+    uint32_t first; /* row that learn() begins with, and forward() if it can; see net_avoid() */
+    void *own;      /* the kind's */
 };
 
 /* The frame of an operator, zeroed but for what is given: for the constructors below. The name is

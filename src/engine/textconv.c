@@ -31,7 +31,8 @@ static void forward(struct op *op, bool training)
                                  .bias = op->param->bias,
                                  .x = op->in[0]->out.data,
                                  .best = op->out.data,
-                                 .at = conv->at};
+                                 .at = conv->at,
+                                 .first = op->first};
     textconv_forward(conv->kernel, &best, conv->scratch);
     float *y = op->out.data;
     for (size_t i = 0; i < conv->shape.batch * conv->shape.filters; i++)
@@ -169,8 +170,8 @@ static size_t list_samples(const struct op *op, size_t f, float *sum)
     return count;
 }
 
-/* The row after this one is as a rule the next to be stepped. */
-static float learn_filter(const struct op *op, size_t f, float alpha)
+/* Filter `next` is as a rule the one to be stepped after f. */
+static float learn_filter(const struct op *op, size_t f, size_t next, float alpha)
 {
     const struct conv *conv = op->own;
     const struct textconv_shape *s = &conv->shape;
@@ -184,8 +185,7 @@ static float learn_filter(const struct op *op, size_t f, float alpha)
                               .by = conv->by,
                               .count = list_samples(op, f, &sum),
                               .alpha = alpha,
-                              .next =
-                                  f + 1 < s->filters ? op->param->weights + (f + 1) * cols : NULL};
+                              .next = op->param->weights + next * cols};
     if (row.count > 0)
         inplace_row(conv->step, &row);
     return sum;
@@ -194,10 +194,13 @@ static float learn_filter(const struct op *op, size_t f, float alpha)
 static void learn(struct op *op, float alpha)
 {
     const struct conv *conv = op->own;
+    const size_t filters = conv->shape.filters;
     float *sums = op->param->dense_bias;
     spread_texts(op);
-    for (size_t f = 0; f < conv->shape.filters; f++)
-        sums[f] = learn_filter(op, f, alpha);
+    for (size_t i = 0; i < filters; i++) {
+        const size_t f = (op->first + i) % filters;
+        sums[f] = learn_filter(op, f, (f + 1) % filters, alpha);
+    }
     inplace_add(conv->step, alpha, sums, op->param->bias, conv->shape.filters);
     if (op->in[0]->wants_diff)
         gather_texts(op);

@@ -36,13 +36,15 @@ struct run {
     double epochs;
     /* What a checkpoint keeps: the position in the stream of samples behind the last iteration, and
      * what that depends on. */
-    uint64_t kept[3];
+    uint64_t kept[4];
     uint64_t start; /* the position when this run began */
     /* One number that all workers share, as a layer of its own: it stays 0 until one of them wants
      * to stop, and then changes for all of them after the same iteration. (It stays what a resumed
      * job has of it.) */
     float stop, stop_then, stop_gradient;
     bool wants_stop;
+    uint64_t end;                    /* iterations, or less once the workers have agreed to stop */
+    bool stopping;                   /* they have, and a checkpoint is still to be made */
     bool local;                      /* learners of one machine */
     bool in_place;                   /* they step the shared parameters themselves */
     float *final;                    /* the net's parameters when the shared ones are gone */
@@ -133,7 +135,7 @@ static tri_status describe_stop(struct run *run)
     return tri_layer(run->job, &info, &number, run->err);
 }
 
-enum kept { POSITION, SEED, SAMPLES };
+enum kept { POSITION, SEED, SAMPLES, DATA };
 
 static tri_status describe_kept(struct run *run)
 {
@@ -164,10 +166,11 @@ static uint64_t ask_count(const struct run *run, const char *name)
 }
 
 /* The position says nothing about another order of samples, or about other samples. */
-static tri_status check_kept(struct run *run, const uint64_t asked[3])
+static tri_status check_kept(struct run *run, const uint64_t asked[4])
 {
     const char *what = run->kept[SEED] != asked[SEED]         ? "seed"
                        : run->kept[SAMPLES] != asked[SAMPLES] ? "number of samples"
+                       : run->kept[DATA] != asked[DATA]       ? "data set (a checksum)"
                                                               : NULL;
     tri_stats stats;
     tri_get_stats(run->job, &stats);
@@ -180,7 +183,9 @@ static tri_status check_kept(struct run *run, const uint64_t asked[3])
     run->stop_then = run->stop;
     if (what == NULL)
         return TRI_OK;
-    size_t i = run->kept[SEED] != asked[SEED] ? SEED : SAMPLES;
+    size_t i = run->kept[SEED] != asked[SEED]         ? SEED
+               : run->kept[SAMPLES] != asked[SAMPLES] ? SAMPLES
+                                                      : DATA;
     fail(run->err, TRI_EINPUT, "the checkpoint in '%.100s' is of another %s: %llu, not %llu",
          run->options->checkpoint, what, (unsigned long long)run->kept[i],
          (unsigned long long)asked[i]);
@@ -236,7 +241,9 @@ static tri_status describe(struct run *run)
 {
     run->kept[SEED] = run->options->seed;
     run->kept[SAMPLES] = run->set->train.samples;
-    const uint64_t asked[] = {0, run->kept[SEED], run->kept[SAMPLES]};
+    const struct data *data = &run->set->train;
+    run->kept[DATA] = crc32c(0, data->labels, data->samples * sizeof *data->labels);
+    const uint64_t asked[] = {0, run->kept[SEED], run->kept[SAMPLES], run->kept[DATA]};
     for (size_t i = 0; i < net_params(run->net); i++) {
         const struct param *param = net_param(run->net, i);
         tri_status status = layer_describe(run->job, param, run->err);
@@ -454,6 +461,26 @@ static bool stops(struct run *run)
     return run->status != TRI_OK || run->stop != run->stop_then;
 }
 
+/* A checkpoint is made some iterations ahead, of one worker at once. */
+enum { LEAD = 5 };
+
+/* True: on to the next iteration. Who is to stop and has a folder for checkpoints makes one first.
+ */
+static bool goes_on(struct run *run)
+{
+    if (run->done >= run->end || run->options->only_finish)
+        return false;
+    if (run->stopping || !stops(run))
+        return true;
+    if (run->status != TRI_OK || run->options->checkpoint == NULL)
+        return false;
+    uint64_t last = run->done + (shares_stop(run) ? LEAD : 1);
+    run->end = last < run->end ? last : run->end;
+    run->stopping = true;
+    run->status = tri_save(run->job, run->end, run->err);
+    return run->status == TRI_OK;
+}
+
 static bool share_stop(struct run *run)
 {
     tri_update_info update = TRI_UPDATE_INIT;
@@ -522,7 +549,8 @@ static bool test_now(const struct run *run)
 static tri_status loop(struct run *run)
 {
     run->said_s = clock_seconds();
-    while (run->done < run->iterations && !run->options->only_finish && !stops(run)) {
+    run->end = run->iterations;
+    while (goes_on(run)) {
         if (!iterate(run))
             return run->status;
         bool ends = ends_epoch(run), tested = ends && test_now(run);
@@ -530,7 +558,7 @@ static tri_status loop(struct run *run)
             return fail_diverged(run);
         if (tested && test(run, &run->hooks) != TRI_OK)
             return run->status;
-        if (ends && ask_to_save(run) != TRI_OK)
+        if (ends && !run->stopping && ask_to_save(run) != TRI_OK)
             return TRI_EARG;
         if (ends) {
             run->last = run->epoch;
@@ -670,6 +698,8 @@ static tri_status train(struct run *run)
     double since = clock_seconds();
     run->report.test_accuracy = NAN;
     tri_status status = begin(run);
+    if (status == TRI_OK)
+        run->report.epochs = (double)run->start / (double)run->set->train.samples;
     if (status == TRI_OK && run->calls->begun != NULL)
         run->calls->begun(run->calls->ctx, &run->report);
     if (status == TRI_OK && run->options->time_ops)

@@ -112,7 +112,7 @@ static tri_status wrap(const struct local_options *options, struct region *regio
     tri_status status = job->blocks != NULL ? TRI_OK : fail_nomem(err, "a job");
     if (status == TRI_OK)
         status = find_optim(job, err);
-    if (status != TRI_OK) {
+    if (status != TRI_OK || job->blocks == NULL) {
         local_close(job);
         return status;
     }

@@ -220,7 +220,7 @@ static void rows_work(void *ctx, size_t number, float *scratch)
 static tri_status same_rate(const struct round_work *work, const uint32_t *seats, tri_error *err)
 {
     for (uint32_t i = 1; i < work->count; i++)
-        if (memcmp(&work->slots[i]->lr, &work->slots[0]->lr, sizeof(float)) != 0) {
+        if (work->slots[i]->lr != work->slots[0]->lr) {
             fail(err, TRI_EMISMATCH, "learners %u and %u want to step with lr %g and %g", seats[0],
                  seats[i], (double)work->slots[0]->lr, (double)work->slots[i]->lr);
             fail_next(err, "give all learners of a sync job the same lr");
@@ -242,7 +242,7 @@ tri_status round_apply(struct local_job *job, struct crew *crew, struct rounds *
                        tri_error *err)
 {
     struct round_work work = {.job = job, .rounds = rounds};
-    uint32_t seats[LOCAL_LEARNERS_MAX];
+    uint32_t seats[LOCAL_LEARNERS_MAX] = {0};
     uint64_t round = load(&job->head->round);
     for (uint32_t i = 0; i < job->head->learners; i++) {
         const struct slot *slot = offered(job, i, round);
@@ -252,6 +252,8 @@ tri_status round_apply(struct local_job *job, struct crew *crew, struct rounds *
         seats[work.count] = i;
         work.slots[work.count++] = slot;
     }
+    if (work.count == 0)
+        return TRI_OK;
     tri_status status = same_rate(&work, seats, err);
     if (status == TRI_OK)
         status = lock_write(job, err);

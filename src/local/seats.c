@@ -6,8 +6,8 @@
 
 _Static_assert(sizeof(struct seat) % LINE == 0, "seats lie line by line");
 _Static_assert(offsetof(struct seat, begun) == LINE, "a line of its own");
-_Static_assert(offsetof(struct seat, tail) == 2 * LINE, "a line of its own");
-_Static_assert(offsetof(struct seat, space) == 3 * LINE, "a line of its own");
+_Static_assert(offsetof(struct seat, tail) == (size_t)2 * LINE, "a line of its own");
+_Static_assert(offsetof(struct seat, space) == (size_t)3 * LINE, "a line of its own");
 
 bool seat_is_dead(const struct local_job *job, uint32_t seat)
 {

@@ -191,15 +191,17 @@ static tri_status tell_waiting(const struct local_job *job, uint32_t seat, tri_e
 tri_status local_share_end(struct local_job *job, uint32_t own, bool watched, tri_error *err)
 {
     uint64_t since = clock_us(), silent = 0;
-    while (!local_stopping(job)) {
+    for (;;) {
+        bool stopping = local_stopping(job); /* by one that has seen all of them end, perhaps */
         uint32_t seat = who_trains(job, own, since, &silent);
         if (watched ? local_done(job) : seat == LOCAL_ANY)
             return TRI_OK;
+        if (stopping)
+            return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
         if (!watched && silent >= (uint64_t)job->wait_ms * 1000)
             return tell_waiting(job, seat, err);
         clock_sleep_us(PAUSE_US);
     }
-    return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
 }
 
 bool local_share_is_last(const struct local_job *job, uint32_t own)

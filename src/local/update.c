@@ -25,6 +25,7 @@ typedef float eight VECTOR(8);
  * of different pages, and the wait at a page's end of the one is work on the other. Measured on
  * Zen 3: a tenth to a fifth faster than one place, more where pages are small. */
 enum { CHUNK = 1 << 15, CHUNK_LEAST = 2048 };
+#define AT_ONCE(lanes) ((size_t)4 * (lanes))
 #define STEP(type, w, g, rate)                                                                     \
     do {                                                                                           \
         type a = (w)[0] - (rate) * (g)[0], b = (w)[1] - (rate) * (g)[1];                           \
@@ -37,16 +38,17 @@ enum { CHUNK = 1 << 15, CHUNK_LEAST = 2048 };
 #define SGD(name, type, lanes, ...)                                                                \
     __VA_ARGS__ RACY static void name(float *weights, const float *values, size_t n, float rate)   \
     {                                                                                              \
+        const size_t wide = AT_ONCE(lanes);                                                        \
         size_t i = 0;                                                                              \
         while (n - i >= CHUNK_LEAST) {                                                             \
-            size_t half = (n - i < CHUNK ? n - i : CHUNK) / 2 / (4 * (lanes)) * (4 * (lanes));     \
-            for (size_t end = i + half; i < end; i += 4 * (lanes)) {                               \
+            size_t half = (n - i < CHUNK ? n - i : CHUNK) / 2 / wide * wide;                       \
+            for (size_t end = i + half; i < end; i += wide) {                                      \
                 STEP(type, (type *)(weights + i), (const type *)(values + i), rate);               \
                 STEP(type, (type *)(weights + i + half), (const type *)(values + i + half), rate); \
             }                                                                                      \
             i += half;                                                                             \
         }                                                                                          \
-        for (; i + 4 * (lanes) <= n; i += 4 * (lanes))                                             \
+        for (; i + wide <= n; i += wide)                                                           \
             STEP(type, (type *)(weights + i), (const type *)(values + i), rate);                   \
         for (; i < n; i++)                                                                         \
             weights[i] -= rate * values[i];                                                        \

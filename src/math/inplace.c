@@ -11,7 +11,13 @@
 
 /* x and dx of a panel are 16 KiB of a first cache of 32; dy of a block is 32 KiB of the second. The
  * rows of a block lie on not more pages than the second level of address translation knows. */
-enum { LINE = INPLACE_LINE, PANEL_FLOATS = 2048, BLOCK_FLOATS = 8192, BLOCK_ROWS = 1024 };
+enum {
+    LINE = INPLACE_LINE,
+    PANEL_FLOATS = 2048,
+    BLOCK_FLOATS = 8192,
+    BLOCK_ROWS = 1024,
+    LEAST = 64,
+};
 
 extern const struct inplace_kernel inplace_avx512, inplace_avx2, inplace_plain;
 static const struct inplace_kernel *const kernels[] = {
@@ -48,13 +54,12 @@ static size_t clamp(size_t x, size_t low, size_t high)
 static size_t panel_cols(const struct dense_shape *shape)
 {
     const size_t all = (shape->cols + LINE - 1) / LINE * LINE;
-    return least(clamp(PANEL_FLOATS / (shape->batch + 1) / LINE * LINE, 4 * LINE, PANEL_FLOATS),
-                 all);
+    return least(clamp(PANEL_FLOATS / (shape->batch + 1) / LINE * LINE, LEAST, PANEL_FLOATS), all);
 }
 
 static size_t block_rows(const struct dense_shape *shape)
 {
-    return clamp(BLOCK_FLOATS / (shape->batch + 1), 4 * LINE, BLOCK_ROWS);
+    return clamp(BLOCK_FLOATS / (shape->batch + 1), LEAST, BLOCK_ROWS);
 }
 
 size_t inplace_scratch_floats(const struct dense_shape *shape)
@@ -83,10 +88,13 @@ static bool is_zero(const struct inplace_dense *p, size_t row)
 
 static void list_rows(struct block *block)
 {
+    const size_t all = block->p->shape.rows, first = block->p->first + block->row;
     block->count = 0;
-    for (size_t m = block->row; m < block->row + block->rows; m++)
+    for (size_t i = 0; i < block->rows; i++) {
+        const size_t m = (first + i) % all;
         if (!is_zero(block->p, m))
             block->steps[block->count++] = (uint32_t)m;
+    }
 }
 
 /* Rows that fill no tile come one by one, but stand side by side as those of a tile do. */

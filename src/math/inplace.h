@@ -43,6 +43,9 @@ struct inplace_dense {
     float *dx;           /* batch x cols; NULL: not wanted */
     bool adds;           /* to what is in dx */
     float alpha;         /* -lr / samples, say */
+    /* The row to begin with; from the last it goes on with row 0. Learners that work on the same
+     * rows at the same time slow each other down. Sums over rows begin there, too. */
+    size_t first;
 };
 size_t inplace_scratch_floats(const struct dense_shape *shape);
 void inplace_dense(const struct inplace_kernel *kernel, const struct inplace_dense *p,

@@ -118,9 +118,11 @@ void textconv_forward(const struct dense_kernel *kernel, const struct textconv_b
     const size_t all = s->batch * windows(s);
     float *answers = scratch, *turned = scratch + (size_t)BLOCK_ROWS * PANEL;
     turn(p, turned);
+    const size_t blocks = (s->filters + BLOCK_ROWS - 1) / BLOCK_ROWS, begin = p->first / BLOCK_ROWS;
     struct block block;
     for (block.first = 0; block.first < all; block.first += PANEL)
-        for (block.filter = 0; block.filter < s->filters; block.filter += BLOCK_ROWS) {
+        for (size_t i = 0; i < blocks; i++) {
+            block.filter = (begin + i) % blocks * BLOCK_ROWS;
             block.count = least(PANEL, all - block.first);
             block.filters = least(BLOCK_ROWS, s->filters - block.filter);
             answer(kernel, p, &block, turned, answers);

@@ -35,6 +35,7 @@ struct textconv_best {
     const float *x;        /* batch x length x width */
     float *best;           /* batch x filters: the largest answer */
     uint32_t *at;          /* batch x filters: p + window - 1 of the first window that gave it */
+    size_t first;          /* the filter to begin with, about: changes no result */
 };
 void textconv_forward(const struct dense_kernel *kernel, const struct textconv_best *p,
                       float *scratch);

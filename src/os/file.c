@@ -276,11 +276,30 @@ static tri_status sync_folder_of(const char *path, tri_error *err)
     return status == TRI_OK ? file_sync_folder(folder, err) : status;
 }
 
+/* The folders above it, as far as they are missing. What cannot be is told by the last one. */
+static void make_parents(const char *path)
+{
+    char parent[PATH_TEXT];
+    size_t len = strlen(path);
+    while (len > 0 && path[len - 1] == '/')
+        len--;
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    struct stat found;
+    if (len == 0 || len >= sizeof parent)
+        return;
+    memcpy(parent, path, len);
+    parent[len] = '\0';
+    if (stat(parent, &found) != 0)
+        (void)file_make_folder(parent, NULL);
+}
+
 tri_status file_make_folder(const char *path, tri_error *err)
 {
     struct stat found;
     if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
         return TRI_OK;
+    make_parents(path);
     if (mkdir(path, 0777) == 0)
         return sync_folder_of(path, err);
     int reason = errno;

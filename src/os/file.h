@@ -38,7 +38,7 @@ struct file_facts {
  * TRI_EINPUT when the system does not tell. */
 tri_status file_look(const char *path, struct file_facts *out, tri_error *err);
 
-/* Makes a folder, unless it is there; its parent must be. TRI_EINPUT when it cannot be made. */
+/* Makes a folder, unless it is there, and those above it. TRI_EINPUT when it cannot be made. */
 tri_status file_make_folder(const char *path, tri_error *err);
 
 tri_status file_remove(const char *path, tri_error *err); /* one that is gone already is fine */

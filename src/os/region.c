@@ -153,7 +153,7 @@ static tri_status refuse_stranger(const struct region *region, const struct stat
 
 static tri_status open_locked(struct region *region, bool *missing, tri_error *err)
 {
-    struct stat about;
+    struct stat about = {0};
     region->fd = open(region->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (region->fd < 0) {
         *missing = errno == ENOENT;

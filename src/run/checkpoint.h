@@ -58,7 +58,7 @@ struct checkpoint {
     struct checkpoint_kept *kept;
 };
 
-/* Writes it into the folder, which is made if it is missing (its parent is not), by way of a hidden
+/* Writes it into the folder, which is made if it is missing, by way of a hidden
  * temporary file, synced, renamed, folder synced. On failure nothing of it is left and those before
  * are untouched; TRI_EIO with the system's reason and how much room was needed on a full disk.
  * path (may be NULL) gets the file's. */

@@ -721,13 +721,13 @@ static void ask_to_save(struct host *host)
 {
     if (host->save == NULL)
         return;
+    save_keep(host->save, host->core.worker.clock);
     if (save_presses(host->save, host->core.worker.clock, SAVE_LEAD)) {
         (void)wait_until(host, has_gathered, host->options.timeout_ms);
         pthread_mutex_unlock(&host->lock);
         save_wait_written(host->save);
         pthread_mutex_lock(&host->lock);
     }
-    save_keep(host->save, host->core.worker.clock);
     uint64_t at = save_due(host->save, host->core.worker.clock, SAVE_LEAD);
     if (at > 0)
         event_mark(host, at);

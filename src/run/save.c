@@ -318,27 +318,18 @@ static void begin(struct save *save, uint64_t at)
 
 uint64_t save_due(struct save *save, uint64_t clock, uint32_t lead)
 {
-    if (stage_of(save) != IDLE)
-        return 0;
     uint64_t at = find_next(save, clock, lead);
     if (at == 0 || at > clock + lead)
         return 0;
+    if (stage_of(save) != IDLE) {
+        if (at == clock)
+            log_write(save->log, LOG_INFO,
+                      "clock %" PRIu64 " is not saved: the one before it is still being written",
+                      at);
+        return 0;
+    }
     begin(save, at);
     return at;
-}
-
-void save_keep(struct save *save, uint64_t clock)
-{
-    if (save->kept_bytes == 0 || stage_of(save) != GATHERING)
-        return;
-    struct snapshot *snapshot = &save->snapshots[clock % SNAPSHOTS];
-    uint8_t *to = snapshot->bytes;
-    for (uint32_t i = 0; i < save->what.kept_count; i++) {
-        memcpy(to, save->sources[i], bytes_of(&save->what.kept[i]));
-        to += bytes_of(&save->what.kept[i]);
-    }
-    snapshot->clock = clock;
-    snapshot->taken = true;
 }
 
 /* ---- what comes ---- */
@@ -348,23 +339,29 @@ bool save_is_late(const struct save *save, const struct save_part *part)
     return part->clock + 1 < save->newest;
 }
 
-static bool is_whole(const struct save *save)
-{
-    uint64_t all = (uint64_t)save->agreement->layout->part_count * save->planes;
-    return save->committed != 0 && save->committed == save->newest && save->have == all;
-}
-
 /* Of that clock; else the nearest one behind it, which only a rule that does not wait makes
- * possible. */
-static void choose_kept(struct save *save, uint64_t clock)
+ * possible. NULL: rank 0 has not ended the clock yet, though all its parameters are there. */
+static const struct snapshot *find_kept(const struct save *save, uint64_t clock)
 {
-    struct snapshot *best = NULL;
+    const struct snapshot *best = NULL;
     for (size_t i = 0; i < SNAPSHOTS; i++) {
-        struct snapshot *one = &save->snapshots[i];
+        const struct snapshot *one = &save->snapshots[i];
         if (one->taken && one->clock >= clock && (best == NULL || one->clock < best->clock))
             best = one;
     }
-    uint8_t *at = best != NULL ? best->bytes : save->snapshots[0].bytes;
+    return best;
+}
+
+static bool is_whole(const struct save *save)
+{
+    uint64_t all = (uint64_t)save->agreement->layout->part_count * save->planes;
+    return save->committed != 0 && save->committed == save->newest && save->have == all &&
+           (save->kept_bytes == 0 || find_kept(save, save->committed - 1) != NULL);
+}
+
+static void choose_kept(struct save *save, uint64_t clock)
+{
+    uint8_t *at = find_kept(save, clock)->bytes;
     for (uint32_t i = 0; i < save->what.kept_count; i++) {
         save->what.kept[i].values = at;
         at += bytes_of(&save->what.kept[i]);
@@ -379,6 +376,21 @@ static void check_whole(struct save *save)
     if (save->kept_bytes > 0)
         choose_kept(save, save->what.clock);
     set_stage(save, READY);
+}
+
+void save_keep(struct save *save, uint64_t clock)
+{
+    if (save->kept_bytes == 0 || stage_of(save) != GATHERING)
+        return;
+    struct snapshot *snapshot = &save->snapshots[clock % SNAPSHOTS];
+    uint8_t *to = snapshot->bytes;
+    for (uint32_t i = 0; i < save->what.kept_count; i++) {
+        memcpy(to, save->sources[i], bytes_of(&save->what.kept[i]));
+        to += bytes_of(&save->what.kept[i]);
+    }
+    snapshot->clock = clock;
+    snapshot->taken = true;
+    check_whole(save);
 }
 
 void save_take(struct save *save, const struct save_part *part)

@@ -472,8 +472,9 @@ void setting_advise(const char *typed, char out[NAMES_TEXT])
 /* Those of the command, the engine, the benchmarks, the tools and the tests; '*' ends what only
  * has to begin so. */
 static const char *const known[] = {
-    "ADDRESSES", "BASE",  "CONFIG", "DATA",  "DEATH_*", "FAULT_*", "GOLDEN_*",     "JOBS*",
-    "MODELS",    "NETNS", "NODES",  "QUICK", "SETUP",   "SIM_*",   "TRAIN_WORKER", "WALK_*",
+    "ADDRESSES", "BASE",     "CHAOS*", "CONFIG",       "DATA",   "DEATH_*",
+    "FAULT_*",   "GOLDEN_*", "JOBS*",  "MODELS",       "NETNS",  "NODES",
+    "QUICK",     "SETUP",    "SIM_*",  "TRAIN_WORKER", "WALK_*",
 };
 
 static bool is_known(const char *name, size_t len)

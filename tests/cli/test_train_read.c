@@ -173,7 +173,7 @@ TEST(epochs_and_iterations_exclude_each_other)
 TEST(options_of_later_versions_are_named)
 {
     (void)state;
-    static const char *const words[] = {"--learners", "--codec", "--recipe=x"};
+    static const char *const words[] = {"--codec"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct train_request request;
         tri_error err;
@@ -181,6 +181,52 @@ TEST(options_of_later_versions_are_named)
         if (strstr(err.text, "does not work yet") == NULL)
             fail_msg("%s: %s", words[i], err.text);
     }
+}
+
+TEST(learners_step_directly_with_sgd_and_by_a_server_else)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--learners", "3", "--optimizer", "sgd"), TRI_OK);
+    assert_string_equal(request.local, "direct");
+    assert_int_equal(READ(&request, &err, "--learners", "3", "--optimizer", "adam"), TRI_OK);
+    assert_string_equal(request.local, "server");
+    assert_int_equal(READ(&request, &err, "--learners", "3", "--local", "sync"), TRI_OK);
+    assert_string_equal(request.local, "sync");
+    assert_int_equal(request.settings.restarts, 3);
+}
+
+TEST(learners_do_not_go_with_what_is_for_workers)
+{
+    (void)state;
+    static const char *const words[][2] = {
+        {"--workers", "2"}, {"--servers", "1"}, {"--scheme", "ps"}, {"--consistency", "asp"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct train_request request;
+        tri_error err;
+        assert_int_equal(READ(&request, &err, "--learners", "2", words[i][0], words[i][1]),
+                         TRI_EINPUT);
+        if (strstr(err.text, words[i][0]) == NULL)
+            fail_msg("%s: %s", words[i][0], err.text);
+    }
+}
+
+TEST(a_recipe_is_for_its_model_and_flags_win)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--recipe", "service"), TRI_EINPUT);
+    assert_int_equal(READ(&request, &err, "--recipe", "service", "--model", "textcnn"), TRI_OK);
+    assert_string_equal(request.optimizer, "sgd");
+    assert_int_equal(request.options.batch, 0); /* by the number of samples */
+    assert_true(request.options.epochs > 199 && request.options.lr < 0.011);
+    assert_int_equal(READ(&request, &err, "--recipe", "service", "--model", "textcnn", "--batch",
+                          "7", "--lr", "0.5"),
+                     TRI_OK);
+    assert_int_equal(request.options.batch, 7);
+    assert_true(request.options.lr > 0.4);
 }
 
 TEST(checkpoints_need_a_folder)
@@ -221,6 +267,9 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused_by_name),
         cmocka_unit_test(epochs_and_iterations_exclude_each_other),
         cmocka_unit_test(options_of_later_versions_are_named),
+        cmocka_unit_test(learners_step_directly_with_sgd_and_by_a_server_else),
+        cmocka_unit_test(learners_do_not_go_with_what_is_for_workers),
+        cmocka_unit_test(a_recipe_is_for_its_model_and_flags_win),
         cmocka_unit_test(checkpoints_need_a_folder),
         cmocka_unit_test(help_wins_over_everything),
     };

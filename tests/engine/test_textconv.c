@@ -62,7 +62,7 @@ static void check_kernels(const struct textconv_shape *s, uint64_t seed)
     const size_t floats = textconv_scratch_floats(s);
     float *scratch = malloc(floats * sizeof *scratch);
     assert_non_null(scratch);
-    struct textconv_best p = {*s, w, bias, x, best, at};
+    struct textconv_best p = {*s, w, bias, x, best, at, seed % 100};
     for (size_t i = 0; dense_kernel_at(i) != NULL; i++) {
         memset(scratch, 0xFF, floats * sizeof *scratch);
         textconv_forward(dense_kernel_at(i), &p, scratch);
@@ -95,7 +95,7 @@ TEST(of_equal_windows_the_first_wins)
     check_fill(x, 160, 1);
     float *scratch = malloc(textconv_scratch_floats(&shape) * sizeof *scratch);
     assert_non_null(scratch);
-    struct textconv_best p = {shape, w, bias, x, best, at};
+    struct textconv_best p = {shape, w, bias, x, best, at, 0};
     textconv_forward(dense_kernel_at(0), &p, scratch);
     for (size_t i = 0; i < 6; i++) {
         assert_int_equal(at[i], 0);

@@ -3,6 +3,8 @@
  *
  *     --clocks N       iterations [20]
  *     --hold C FILE    before iteration C, wait until there is such a file; up to four times
+ *     --late           pause between the last update and tri_clock: what is kept is then not final
+ *                      before servers have all updates
  *     --fc             all layers are fully connected, for schemes that want factors
  *     --odd R WHAT     rank R is not like the others: it has other `layers`, another `name` of one,
  *                      another `lr`, another `optimizer`, another `consistency`; it leaves before
@@ -32,7 +34,8 @@ struct loop {
         const char *gate;
     } holds[HOLDS];
     const char *odd;
-    int all_fc;
+    int all_fc, late;
+    uint64_t position; /* kept: the clock */
     tri_job *job;
     uint32_t state;
     float weights[LAYERS][MOST * MOST], bias[LAYERS][MOST], gradient[LAYERS][MOST * MOST];
@@ -102,7 +105,12 @@ static tri_status describe(struct loop *loop, tri_error *err)
         fill(loop, info.bias, info.rows);
         status = tri_layer(loop->job, &info, NULL, err);
     }
-    return status;
+    tri_keep_info kept = TRI_KEEP_INIT;
+    kept.name = "position";
+    kept.type = TRI_U64;
+    kept.values = &loop->position;
+    kept.count = 1;
+    return status == TRI_OK ? tri_keep(loop->job, &kept, err) : status;
 }
 
 static tri_status update(struct loop *loop, uint32_t l, tri_error *err)
@@ -133,6 +141,9 @@ static tri_status iterate(struct loop *loop, uint64_t *clock, tri_error *err)
         status = tri_sync(loop->job, l, err);
     for (uint32_t l = LAYERS; l-- > 0 && status == TRI_OK;)
         status = update(loop, l, err);
+    if (loop->late)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    loop->position = *clock + 1;
     if (status == TRI_OK)
         status = tri_clock(loop->job, clock, err);
     return status;
@@ -144,6 +155,11 @@ static tri_status train(struct loop *loop, tri_error *err)
     tri_get_stats(loop->job, &stats);
     uint64_t clock = stats.clocks;
     tri_status status = TRI_OK;
+    if (clock != loop->position) {
+        fprintf(stderr, "loop: begins at clock %llu with the position of clock %llu\n",
+                (unsigned long long)clock, (unsigned long long)loop->position);
+        exit(1);
+    }
     while (clock < loop->clocks && status == TRI_OK) {
         hold(loop, clock);
         if (clock + 1 == loop->clocks && is_odd(loop, "exit"))
@@ -206,6 +222,8 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--odd") == 0 && i + 2 < argc) {
             loop.odd_rank = strtoul(argv[++i], NULL, 10);
             loop.odd = argv[++i];
+        } else if (strcmp(argv[i], "--late") == 0) {
+            loop.late = 1;
         } else if (strcmp(argv[i], "--fc") == 0) {
             loop.all_fc = 1;
         } else {

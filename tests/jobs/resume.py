@@ -91,6 +91,21 @@ def a_program_of_ones_own_goes_on_without_a_change_of_it():
             assert crc_of_loop(24, "-n", 3, TRIDENT_RESUME="on", **saves) == whole, scheme
 
 
+def what_is_kept_is_of_the_same_clock():
+    """Though servers have everything of it before rank 0 has ended it."""
+    with tempfile.TemporaryDirectory() as folder:
+        saves = {"TRIDENT_CHECKPOINT": folder, "TRIDENT_CHECKPOINT_EVERY": "6",
+                 "TRIDENT_CHECKPOINT_KEEP": "9", "TRIDENT_FLIGHT": "off"}
+        for clocks, more in ((21, {}), (40, {"TRIDENT_RESUME": "on"})):
+            with jobs.Job(("-n", 2), [program("job_loop"), "--clocks", clocks, "--late"],
+                          **saves, **more) as job:
+                assert job.end() == 0, job.text()
+        for path in files(folder):
+            metadata, tensors = read_checkpoint(path)
+            assert list(tensors["position"][1]) == [int(metadata["clock"])], (path, metadata)
+        assert len(files(folder)) > 2, files(folder)
+
+
 def a_plain_reader_opens_it():
     with tempfile.TemporaryDirectory() as folder:
         trained("--workers", 2, "--iterations", 9, "--checkpoint", folder, "--optimizer",
@@ -225,7 +240,7 @@ def ctrl_c_and_resume():
 
 TESTS = (ten_epochs_are_five_and_five_more, running_statistics_come_back,
          any_number_of_workers_goes_on, a_program_of_ones_own_goes_on_without_a_change_of_it,
-         a_plain_reader_opens_it, the_last_ones_are_kept,
+         what_is_kept_is_of_the_same_clock, a_plain_reader_opens_it, the_last_ones_are_kept,
          a_damaged_one_is_passed_over_and_named, what_does_not_fit_is_refused_by_name,
          a_full_disk_loses_no_older_one, killed_at_any_moment_the_newest_whole_one_loads,
          ctrl_c_and_resume)

@@ -110,7 +110,7 @@ static void push_as_dense(struct local_learner *learner, const uint32_t *numbers
     struct local_gradient *gradient;
     assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
     float *to = local_dense(gradient, 2);
-    memset(to, 0, sizeof *to * 100 * 8);
+    memset(to, 0, (size_t)800 * sizeof *to);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < 8; k++)
             to[numbers[i] * 8 + k] += values[i * 8 + k];
@@ -142,7 +142,7 @@ static void compare_rows(enum local_mode mode, const char *optimizer, bool push_
             float values[COUNT * 8];
             for (uint32_t i = 0; i < COUNT; i++) /* distinct: adagrad squares the sum of a row */
                 numbers[i] = (i * 11 + (uint32_t)step * 3) % 100;
-            fill(values, COUNT * 8, &rng);
+            fill(values, (size_t)COUNT * 8, &rng);
             assert_int_equal(local_refresh(learner, NULL), TRI_OK);
             (dense ? push_as_dense : push_rows)(learner, numbers, COUNT, values, 0.1F);
         }

@@ -3,7 +3,7 @@
  * As in test_queue.c every weight counts the gradients that are in it. */
 #include "local/rig.h"
 
-enum { COUNT = 12 };
+#define COUNT ((size_t)12)
 
 struct wish {
     struct local_learner_options options;

@@ -3,7 +3,8 @@
 
 #include "local/rig.h"
 
-enum { SEATS = 2, COUNT = 10 };
+enum { SEATS = 2 };
+#define COUNT 10U
 
 /* What the processes of a job shall do, by how often they were started. */
 struct plan {
@@ -267,7 +268,7 @@ TEST(a_new_watchdog_takes_over_from_a_dead_one)
     assert_int_equal(local_watch(plan.job, &options, &plan.from, &report, NULL), TRI_OK);
     struct local_stats stats = end(&plan);
     assert_int_equal(stats.left, SEATS);
-    assert_true(stats.counts.applied >= 2 * COUNT);
+    assert_true(stats.counts.applied >= (uint64_t)2 * COUNT);
 }
 
 int main(void)

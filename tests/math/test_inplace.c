@@ -2,6 +2,7 @@
 #include "math/inplace.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +128,8 @@ static void try_kernel(const struct inplace_kernel *kernel, const struct trial *
                               .dy = t->dy,
                               .dx = inputs ? dx : NULL,
                               .adds = adds,
-                              .alpha = alpha};
+                              .alpha = alpha,
+                              .first = 0};
     memset(t->scratch, 0xFF, inplace_scratch_floats(&t->shape) * sizeof(float));
     inplace_dense(kernel, &p, t->scratch);
     equal(name, "w", t, w, t->want_w, weights);
@@ -243,12 +245,70 @@ TEST(rows_of_every_length_are_stepped_to_their_end)
         }
 }
 
+/* ---- learners at the same time ---- */
+
+enum { ROWS = 60, COLS = 70, PASSES = 200 };
+
+struct learner {
+    float *w, *bias; /* of both */
+    uint64_t seed;
+};
+
+/* The steps of both learners are all alike, so that whichever get lost, the sum has a sign. */
+static void *step_often(void *arg)
+{
+    const struct learner *learner = arg;
+    const struct inplace_kernel *kernel = inplace_kernel_at(0);
+    struct trial t;
+    trial_init(&t, (struct dense_shape){ROWS, COLS, 2}, false, learner->seed);
+    for (size_t i = 0; i < (size_t)2 * COLS; i++)
+        t.x[i] = 1;
+    for (size_t i = 0; i < (size_t)2 * ROWS; i++)
+        t.dy[i] = 1;
+    const struct inplace_dense p = {.shape = t.shape,
+                                    .w = learner->w,
+                                    .bias = learner->bias,
+                                    .x = t.x,
+                                    .dy = t.dy,
+                                    .dx = t.dx,
+                                    .alpha = 0.25F,
+                                    .first = learner->seed % ROWS};
+    for (int i = 0; i < PASSES; i++) {
+        inplace_dense(kernel, &p, t.scratch);
+        inplace_add(kernel, 0.25F, t.x, learner->w, COLS);
+        inplace_copy(kernel, learner->w + COLS, t.dx, COLS);
+    }
+    trial_fini(&t);
+    return NULL;
+}
+
+TEST(two_learners_step_the_same_weights)
+{
+    (void)state;
+    float *w = heap((size_t)ROWS * COLS), *bias = heap(ROWS);
+    memset(w, 0, (size_t)ROWS * COLS * sizeof *w);
+    memset(bias, 0, ROWS * sizeof *bias);
+    struct learner learners[2] = {{w, bias, 1}, {w, bias, 33}};
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, step_often, &learners[i]), 0);
+    for (size_t i = 0; i < 2; i++)
+        (void)pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < (size_t)ROWS * COLS; i++)
+        assert_true(w[i] > 0 && w[i] <= 2 * PASSES * 0.75F);
+    for (size_t i = 0; i < ROWS; i++)
+        assert_true(bias[i] > 0 && bias[i] <= 2 * PASSES * 0.5F);
+    free(w);
+    free(bias);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_steps_a_layer_as_the_plain_chains_do),
         cmocka_unit_test(rows_without_a_gradient_are_left_alone),
         cmocka_unit_test(rows_of_every_length_are_stepped_to_their_end),
+        cmocka_unit_test(two_learners_step_the_same_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -347,7 +347,7 @@ TEST(what_is_at_a_path_is_told)
     assert_true(err.why[0] != '\0');
 }
 
-TEST(a_folder_is_made_once_and_below_one_that_is_there)
+TEST(a_folder_is_made_once_and_those_above_it)
 {
     struct stat found;
     tri_error err = {0};
@@ -355,9 +355,13 @@ TEST(a_folder_is_made_once_and_below_one_that_is_there)
     assert_int_equal(stat(at(state, "new"), &found), 0);
     assert_true(S_ISDIR(found.st_mode));
     assert_int_equal(file_make_folder(at(state, "new"), &err), TRI_OK);
-    assert_int_equal(file_make_folder(at(state, "none/new"), &err), TRI_EINPUT);
-    assert_string_equal(err.why, "No such file or directory");
+    assert_int_equal(file_make_folder(at(state, "above/below//new/"), &err), TRI_OK);
+    assert_int_equal(stat(at(state, "above/below/new"), &found), 0);
+    assert_int_equal(rmdir(at(state, "above/below/new")), 0);
+    assert_int_equal(rmdir(at(state, "above/below")), 0);
     put(state, "file", "", 0);
+    assert_int_equal(file_make_folder(at(state, "file/new"), &err), TRI_EINPUT);
+    assert_string_equal(err.why, "Not a directory");
     assert_int_equal(file_make_folder(at(state, "file"), &err), TRI_EINPUT);
     assert_string_equal(err.why, "Not a directory");
     assert_int_equal(file_sync_folder(((struct folder *)*state)->path, &err), TRI_OK);
@@ -703,7 +707,7 @@ int main(void)
         IN_FOLDER(a_listing_that_finds_no_memory_leaks_nothing),
         IN_FOLDER(hidden_entries_are_listed_apart),
         IN_FOLDER(what_is_at_a_path_is_told),
-        IN_FOLDER(a_folder_is_made_once_and_below_one_that_is_there),
+        IN_FOLDER(a_folder_is_made_once_and_those_above_it),
         IN_FOLDER(a_file_is_removed_and_one_that_is_gone_is_fine),
         IN_FOLDER(the_room_of_a_disk_is_known),
         IN_FOLDER(a_lock_has_one_holder_who_is_named),

@@ -1,0 +1,478 @@
+#!/usr/bin/env python3
+"""trident train --learners with real processes, on texts made here: that they learn, and that they
+learn although things are killed.
+
+usage: tests/jobs/learners.py FOLDER [TEST...]       where trident is, as build/bin
+
+TRIDENT_CHAOS=200 for so many runs in which things are killed, TRIDENT_CHAOS_SEED to repeat some.
+"""
+import collections
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import jobs
+from jobs import program, until
+from train_cli import parameters
+
+SAMPLES = 480
+MODES = ("direct", "server", "sync")
+KEYS = (("red", "crimson"), ("blue", "navy"), ("green", "olive"), ("white", "ivory"))
+
+
+def write_texts(path):
+    """Four classes of texts: noise, and two words of the class."""
+    draw = random.Random(5)
+    with open(path, "w", encoding="utf-8") as file:
+        for i in range(SAMPLES):
+            words = [f"w{draw.randrange(60)}" for _ in range(draw.randrange(3, 8))]
+            for _ in range(2):
+                words.insert(draw.randrange(len(words) + 1), draw.choice(KEYS[i % 4]))
+            file.write(f"c{i % 4}\t{' '.join(words)}\n")
+
+
+DATA = tempfile.TemporaryDirectory()
+TEXTS = os.path.join(DATA.name, "texts.tsv")
+write_texts(TEXTS)
+
+
+def train(*more):
+    return [program("trident"), "train", "--data", "tsv:" + TEXTS, "--model",
+            "textcnn:embed=16,filters=16,hidden=0,dropout=0", "--optimizer", "sgd", "--lr", "0.2",
+            "--batch", "4", "--schedule", "constant", *(str(m) for m in more)]
+
+
+def trained(*more, **variables):
+    code, out, err = jobs.alone(train("--json", *more), **variables)
+    assert code == 0, f"{more}: exit {code}:\n{err}"
+    return json.loads(out)
+
+
+def start(*more):
+    """A process whose standard error can be read while it runs, by said()."""
+    with tempfile.NamedTemporaryFile(dir=DATA.name, delete=False) as errors:
+        process = subprocess.Popen(train("--json", *more), env=jobs.environment(),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                                   text=True)
+        process.errors = errors.name
+    return process
+
+
+def said(process):
+    return jobs.read_file(process.errors)
+
+
+def ended(process):
+    out, _ = process.communicate(timeout=jobs.SECONDS)
+    return process.returncode, out, said(process)
+
+
+# ---- who is there ----
+
+def roles_of(pid):
+    """Children of a launcher: learners by rank, "server", "sweep"."""
+    found = {}
+    for child in jobs.children_of(pid):
+        values = dict(entry.split("=", 1) for entry in
+                      jobs.read_file(f"/proc/{child}/environ").split("\0") if "=" in entry)
+        role = values.get("TRIDENT_TRAIN_WORKER")
+        if role in ("1", "finish"):
+            found[int(values["TRIDENT_RANK"])] = child
+        elif role is not None:
+            found[role] = child
+    return found
+
+
+def learners_of(pid):
+    return {rank: child for rank, child in roles_of(pid).items() if isinstance(rank, int)}
+
+
+def regions(pid=None):
+    """Files of regions: of one launcher's job, or of all launchers that are gone."""
+    found = []
+    for folder in ("/dev/shm", "/tmp"):
+        for path in glob.glob(os.path.join(folder, "trident-*train-*")):
+            owner = path.rsplit("train-", 1)[1].split(".")[0]
+            if pid is None or owner == str(pid):
+                found.append(path)
+    return found
+
+
+def has_region(pid, launcher):
+    return f"train-{launcher}" in jobs.read_file(f"/proc/{pid}/maps")
+
+
+def lives(pid):
+    state = jobs.read_file(f"/proc/{pid}/stat").rsplit(")", 1)[-1].split()
+    return bool(state) and state[0] != "Z"
+
+
+def check_nothing_left(pid, children):
+    until(lambda: not any(lives(child) for child in children), f"the end of {children}")
+    until(lambda: not regions(pid), lambda: f"{regions(pid)} to go")
+
+
+def sums_up(result):
+    """Every gradient that was handed over is accounted for."""
+    g = result["gradients"]
+    return g["pushed"] == g["applied"] + g["torn"] + g["discarded"]
+
+
+# ---- learning ----
+
+def learners_learn():
+    for mode in MODES:
+        for learners in (1, 2, 4):
+            result = trained("--learners", learners, "--local", mode, "--epochs", 8)
+            assert result["test_accuracy"] > 0.9, result
+            assert result["learners"] == learners and result["workers"] == 0, result
+            assert result["local"] == mode and result["events"] == [], result
+            assert result["gradients"]["pushed"] == learners * result["iterations"], result
+            assert sums_up(result) and result["gradients"]["lost"] == 0, result
+            assert mode != "sync" or result["staleness"]["max"] == 0, result
+
+
+def other_optimizers_and_locks_learn():
+    for mode in MODES:
+        for more in (("--optimizer", "adam", "--lr", 0.01), ("--locked",)):
+            result = trained("--learners", 2, "--local", mode, "--epochs", 8, *more)
+            assert result["test_accuracy"] > 0.9 and sums_up(result), (more, result)
+
+
+def sgd_is_direct_and_others_have_a_server():
+    assert trained("--learners", 1, "--iterations", 3)["local"] == "direct"
+    adam = trained("--learners", 1, "--iterations", 3, "--optimizer", "adam", "--lr", 0.01)
+    assert adam["local"] == "server", adam
+
+
+def a_round_of_two_is_a_step_of_one_with_twice_the_batch():
+    with tempfile.TemporaryDirectory() as folder:
+        def step(name, *more):
+            path = os.path.join(folder, name + ".safetensors")
+            trained("--iterations", 1, "--out", path, *more)
+            return parameters(path)
+
+        alone = step("alone", "--batch", 8)
+        for name, more in (("workers", ("--workers", 2)),
+                           ("sync", ("--learners", 2, "--local", "sync"))):
+            both = step(name, *more)
+            assert both.keys() == alone.keys(), (both.keys(), alone.keys())
+            for key, values in alone.items():
+                off = max(abs(a - b) for a, b in zip(values, both[key]))
+                most = max(map(abs, values))
+                assert off <= 1e-5 * most, f"{name}: {key} is off by {off} of {most}"
+
+
+def rounds_can_be_repeated_bit_by_bit():
+    crcs = {trained("--learners", 3, "--local", "sync", "--epochs", 2)["params_crc32c"]
+            for _ in range(2)}
+    assert len(crcs) == 1, crcs
+
+
+def more_learners_than_cores():
+    for mode in MODES:
+        result = trained("--learners", 8, "--local", mode, "--epochs", 8)
+        assert result["test_accuracy"] > 0.9 and sums_up(result), result
+
+
+def two_jobs_do_not_meet():
+    both = [start("--learners", 2, "--local", "server", "--epochs", 30) for _ in range(2)]
+    for process in both:
+        code, out, err = ended(process)
+        assert code == 0, err
+        assert json.loads(out)["test_accuracy"] > 0.9, out
+
+
+def under_another_launcher_they_share_memory_too():
+    for mode in MODES:
+        code, out, err = jobs.alone([program("trident"), "run", "-n", "3", "--",
+                                     *train("--json", "--learners", 3, "--local", mode,
+                                            "--epochs", 8)])
+        assert code == 0, err
+        result = json.loads("\n".join(line[4:] for line in out.splitlines()))
+        assert result["learners"] == 3 and result["test_accuracy"] > 0.9, result
+        assert sums_up(result), result
+    code, out, err = jobs.alone([program("trident"), "run", "-n", "2", "--",
+                                 *train("--learners", 3)])
+    assert code == 1 and "'--learners' cannot be '3'" in err, (code, err)
+
+
+def a_recipe_sets_what_is_not_given():
+    result = trained("--learners", 2, "--recipe", "service", "--epochs", 1, "--lr", 0.02)
+    assert result["batch"] == 4 and result["lr"] == 0.02 and result["recipe"] == "service", result
+    code, out, err = jobs.alone([program("trident"), "train", "--data", "tsv:" + TEXTS, "--model",
+                                 "textcnn:embed=8,filters=8,hidden=0", "--recipe", "service",
+                                 "--iterations", "5", "--json"])
+    assert code == 0, err
+    result = json.loads(out)
+    assert (result["batch"], result["lr"], result["optimizer"]) == (2, 0.01, "sgd"), result
+
+
+# ---- checkpoints ----
+
+def a_job_is_resumed_by_any_number_of_either_kind():
+    for mode, optimizer, lr in (("direct", "sgd", 0.2), ("server", "adam", 0.01),
+                                ("sync", "momentum:0.5", 0.1)):
+        with tempfile.TemporaryDirectory() as folder:
+            same = ("--optimizer", optimizer, "--lr", lr, "--checkpoint", folder)
+            first = trained("--learners", 2, "--local", mode, "--epochs", 3, *same)
+            assert sums_up(first), first
+            at = first["iterations"]
+            code, out, err = jobs.alone([program("trident"), "checkpoint", "verify", folder])
+            assert code == 0 and f"{at:012}" in out, (out, err)
+            more = trained("--learners", 3, "--local", mode, "--epochs", 5, "--resume", *same)
+            assert more["resumed_at"] == at and more["iterations"] > at, more
+            assert sums_up(more) and more["gradients"]["pushed"] < first["gradients"]["pushed"]
+            last = trained("--workers", 2, "--epochs", 8, "--resume", *same)
+            assert last["resumed_at"] == more["iterations"], (last, more)
+            back = trained("--learners", 1, "--local", mode, "--epochs", 10, "--resume", *same)
+            assert back["resumed_at"] == last["iterations"], (back, last)
+            assert back["test_accuracy"] > 0.9, back
+
+
+def programs_save_and_resume_in_shared_memory_too():
+    """Without a watchdog rank 0 saves."""
+    for mode in MODES:
+        with tempfile.TemporaryDirectory() as folder:
+            def go(epochs, *more):
+                code, out, err = jobs.alone([program("trident"), "run", "-n", "2", "--", *train(
+                    "--json", "--learners", 2, "--local", mode, "--epochs", epochs,
+                    "--checkpoint", folder, *more)])
+                assert code == 0, err
+                return json.loads("\n".join(line[4:] for line in out.splitlines()))
+
+            first, second = go(2), go(4, "--resume")
+            assert second["resumed_at"] == first["iterations"] > 0, (first, second)
+
+
+# ---- when things die ----
+
+def run_and_hurt(mode, learners, hurt, *more):
+    """Starts a job that lasts a moment, waits until all of it trains, and calls hurt(pid)."""
+    process = start("--learners", learners, "--local", mode, *more)
+    seen = set()
+
+    def trains():
+        roles = roles_of(process.pid)
+        seen.update(roles.values())
+        shared = [has_region(child, process.pid) for role, child in roles.items()
+                  if role != "sweep"]
+        return process.poll() is not None or (
+            len(shared) == learners + (mode != "direct") and all(shared) and
+            "epoch" in said(process))
+
+    until(trains, "learners")
+    hurt(process.pid)
+    seen.update(roles_of(process.pid).values())
+    code, out, err = ended(process)
+    check_nothing_left(process.pid, seen)
+    return code, out, err
+
+
+def kill(pid):
+    jobs.send(pid, signal.SIGKILL)
+
+
+LONG = ("--epochs", 150)
+
+
+def a_dead_learner_is_named_and_started_again():
+    for mode in MODES:
+        code, out, err = run_and_hurt(mode, 2, lambda pid: kill(learners_of(pid)[1]), *LONG)
+        assert code == 0, err
+        result = json.loads(out)
+        assert "learner 1" in err and result["restarts"]["learners"] == 1, (result, err)
+        assert result["test_accuracy"] > 0.9 and sums_up(result), result
+
+
+def the_rest_goes_on_without_a_learner_if_asked_to():
+    for mode in MODES:
+        code, out, err = run_and_hurt(mode, 3, lambda pid: kill(learners_of(pid)[0]),
+                                      "--learner-restarts", 0, *LONG)
+        assert code == 0, err
+        result = json.loads(out)
+        assert result["restarts"] == {"learners": 0, "server": 0, "all": 0}, result
+        assert result["test_accuracy"] > 0.9 and sums_up(result), result
+
+
+def when_all_are_dead_all_start_again_from_a_checkpoint():
+    def kill_all(pid):
+        for child in learners_of(pid).values():
+            kill(child)
+
+    for mode in MODES:
+        code, out, err = run_and_hurt(mode, 2, kill_all, "--learner-restarts", 0, *LONG)
+        assert code == 0, err
+        result = json.loads(out)
+        assert result["restarts"]["all"] == 1, (result, err)
+        assert result["test_accuracy"] > 0.9 and sums_up(result), result
+
+
+def it_gives_up_in_the_end():
+    def kill_always(pid):
+        until(lambda: [kill(child) for child in learners_of(pid).values()] and False or
+              not lives(pid), "the launcher to give up")
+
+    code, out, err = run_and_hurt("server", 2, kill_always, *LONG)
+    assert code == 1 and out == "" and "trident train:" in err, (code, out, err)
+
+
+def a_dead_server_is_replaced():
+    for mode in ("server", "sync"):
+        code, out, err = run_and_hurt(mode, 2, lambda pid: kill(roles_of(pid)["server"]), *LONG)
+        assert code == 0, err
+        result = json.loads(out)
+        assert result["restarts"]["server"] == 1, result
+        assert result["test_accuracy"] > 0.9 and sums_up(result), result
+
+
+def nothing_outlives_a_killed_launcher():
+    for mode in MODES:
+        code, _, _ = run_and_hurt(mode, 2, kill, *LONG)
+        assert code == -signal.SIGKILL, code
+
+
+def signals_end_it_in_order():
+    for number, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 1)):
+        code, out, err = run_and_hurt("server", 2, lambda pid: jobs.send(pid, number),
+                                      "--epochs", 100000)
+        assert code == expected, (code, err)
+        assert number == signal.SIGTERM or json.loads(out)["complete"] is False, out
+
+
+def bad_data_is_told_once():
+    code, out, err = jobs.alone([*train("--learners", 3), "--data", "tsv:/nowhere/at/all"])
+    assert code == 2 and out == "", (code, out, err)
+    assert err.count("trident train:") == 1 and "/nowhere/at/all" in err, err
+
+
+def a_learner_that_diverges_ends_the_job():
+    code, out, err = jobs.alone(train("--learners", 2, "--lr", 900, "--epochs", 50))
+    assert code == 2 and out == "" and "no number" in err, (code, out, err)
+
+
+def with_small(folders, *more):
+    """In a mount namespace of its own, where these have 16 KiB. None: that cannot be had here."""
+    mounts = " && ".join(f"mount -t tmpfs -o size=16k none {folder}" for folder in folders)
+    if shutil.which("unshare") is None or subprocess.run(
+            ["unshare", "-m", "sh", "-c", mounts], capture_output=True,
+            check=False).returncode != 0:
+        return None
+    words = [*train("--json", "--learners", 2, "--local", "server", "--iterations", 5, *more)]
+    return subprocess.run(["unshare", "-m", "sh", "-c", f'{mounts} && exec "$@"', "sh", *words],
+                          env=jobs.environment(), capture_output=True, text=True,
+                          timeout=jobs.SECONDS, check=False)
+
+
+def with_little_shared_memory_they_go_elsewhere_or_say_so():
+    done = with_small(["/dev/shm"])
+    if done is None:
+        print("skip    cannot mount here")
+        return
+    assert done.returncode == 0, done.stderr
+    assert any("instead" in event["text"] for event in json.loads(done.stdout)["events"]), done
+    if program("trident").startswith("/tmp/"):
+        print("skip    a full /tmp, as trident is there")
+        return
+    with tempfile.TemporaryDirectory(dir=program("")) as folder: # /tmp is to be full
+        texts = shutil.copy(TEXTS, folder)
+        done = with_small(["/dev/shm", "/tmp"], "--data", "tsv:" + texts)
+    assert done.returncode == 2 and done.stdout == "", done
+    assert "room" in done.stderr or "space" in done.stderr, done.stderr
+
+
+# ---- chaos ----
+
+class Chaos:
+    """Runs in which something is killed at some moment."""
+
+    def __init__(self, seed):
+        self.draw = random.Random(seed)
+        self.counts = collections.Counter()
+
+    def victims(self, pid, what):
+        roles = roles_of(pid)
+        learners = sorted(rank for rank in roles if isinstance(rank, int))
+        if what == "launcher":
+            return [pid]
+        if what == "all":
+            return [roles[rank] for rank in learners]
+        if what == "server":
+            return [roles["server"]] if "server" in roles else []
+        return [roles[self.draw.choice(learners)]] if learners else []
+
+    def once(self):
+        draw = self.draw
+        mode, learners = draw.choice(MODES), draw.choice((1, 2, 2, 3))
+        restarts = draw.choice((0, 3, 3))
+        kills = [draw.choice(("learner", "learner", "learner", "server", "all", "launcher"))
+                 for _ in range(draw.choice((1, 1, 2, 3)))]
+        what = f"{mode}, {learners} learners, {restarts} restarts, killing {kills}"
+        process = start("--learners", learners, "--local", mode, "--learner-restarts", restarts,
+                        *(("--locked",) if draw.random() < 0.2 else ()), "--epochs", 120)
+        seen = set()
+        for kind in kills:
+            deadline = time.monotonic() + draw.uniform(0, 0.4)
+            while time.monotonic() < deadline and process.poll() is None:
+                seen.update(roles_of(process.pid).values())
+                time.sleep(0.005)
+            for victim in self.victims(process.pid, kind):
+                seen.add(victim)
+                kill(victim)
+            self.counts["killed " + kind] += 1
+        code, out, err = ended(process)
+        check_nothing_left(process.pid, seen)
+        self.judge(what, code, out, err)
+
+    def judge(self, what, code, out, err):
+        if "launcher" in what and code == -signal.SIGKILL:
+            self.counts["launcher gone"] += 1
+            return
+        if code != 0:
+            assert code == 1 and "trident train:" in err, f"{what}: exit {code}:\n{err}"
+            self.counts["clear errors"] += 1
+            return
+        result = json.loads(out)
+        assert sums_up(result), f"{what}: {result['gradients']}"
+        assert result["test_accuracy"] > 0.9, f"{what}: {result['test_accuracy']}\n{err}"
+        self.counts["finished"] += 1
+        for name, count in result["gradients"].items():
+            self.counts["gradients " + name] += count
+        for name, count in result["restarts"].items():
+            self.counts["restarts of " + name] += count
+
+
+def chaos():
+    runs = int(os.environ.get("TRIDENT_CHAOS", "6" if jobs.FEW else "20"))
+    seed = int(os.environ.get("TRIDENT_CHAOS_SEED", "1"))
+    all_of_it = Chaos(seed)
+    for i in range(runs):
+        try:
+            all_of_it.once()
+        except AssertionError as wrong:
+            raise AssertionError(f"run {i} of seed {seed}: {wrong}") from None
+    print(f"chaos: {runs} runs; " +
+          ", ".join(f"{name} {count}" for name, count in sorted(all_of_it.counts.items())))
+
+
+TESTS = (learners_learn, other_optimizers_and_locks_learn, sgd_is_direct_and_others_have_a_server,
+         a_round_of_two_is_a_step_of_one_with_twice_the_batch, rounds_can_be_repeated_bit_by_bit,
+         more_learners_than_cores, two_jobs_do_not_meet,
+         under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
+         a_job_is_resumed_by_any_number_of_either_kind,
+         programs_save_and_resume_in_shared_memory_too,
+         a_dead_learner_is_named_and_started_again,
+         the_rest_goes_on_without_a_learner_if_asked_to,
+         when_all_are_dead_all_start_again_from_a_checkpoint, it_gives_up_in_the_end,
+         a_dead_server_is_replaced, nothing_outlives_a_killed_launcher, signals_end_it_in_order,
+         bad_data_is_told_once, a_learner_that_diverges_ends_the_job,
+         with_little_shared_memory_they_go_elsewhere_or_say_so, chaos)
+
+if __name__ == "__main__":
+    jobs.run_tests(TESTS, __doc__)
