@@ -93,6 +93,8 @@ void coordinator_tick(struct coordinator *coordinator, const struct watch *watch
 /* Asks for a checkpoint at clock `at`, or as soon after it as all can make one. Nothing happens
  * while one is under way, before the start, or in aggregate mode. */
 void coordinator_mark(struct coordinator *coordinator, uint64_t at, const struct core_out *out);
+/* Have all owners agreed to the one that is under way? True if there is none. */
+bool coordinator_agreed(const struct coordinator *coordinator);
 
 #ifdef __cplusplus
 }

@@ -160,6 +160,12 @@ static bool all_in(const struct coordinator *coordinator, const struct coordinat
     return true;
 }
 
+bool coordinator_agreed(const struct coordinator *coordinator)
+{
+    const struct coordinator_mark *save = &coordinator->save;
+    return !save->open || all_in(coordinator, save, save->agreed);
+}
+
 /* An owner may have saved before another one has agreed. */
 static void check_whole(struct coordinator *coordinator, struct coordinator_mark *mark,
                         const struct core_out *out)

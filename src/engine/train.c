@@ -44,6 +44,7 @@ struct run {
     float stop, stop_then, stop_gradient;
     bool wants_stop;
     uint64_t end;                    /* iterations, or less once the workers have agreed to stop */
+    bool stop_agreed;                /* as of the last iteration */
     bool stopping;                   /* they have, and a checkpoint is still to be made */
     bool local;                      /* learners of one machine */
     bool in_place;                   /* they step the shared parameters themselves */
@@ -453,12 +454,9 @@ static void add(struct tally *tally, double loss, uint32_t right, uint32_t sampl
 }
 
 /* Whether the workers have agreed to stop here. */
-static bool stops(struct run *run)
+static bool stops(const struct run *run)
 {
-    if (!shares_stop(run))
-        return run->wants_stop;
-    run->status = tri_sync(run->job, stop_layer(run), run->err);
-    return run->status != TRI_OK || run->stop != run->stop_then;
+    return shares_stop(run) ? run->stop_agreed : run->wants_stop;
 }
 
 /* A checkpoint is made some iterations ahead, of one worker at once. */
@@ -481,8 +479,14 @@ static bool goes_on(struct run *run)
     return run->status == TRI_OK;
 }
 
+/* Not before the backward pass is over: what the others said in the iteration before has come by
+ * then, and nobody waits for it. All see the same in the same iteration. */
 static bool share_stop(struct run *run)
 {
+    run->status = tri_sync(run->job, stop_layer(run), run->err);
+    if (run->status != TRI_OK)
+        return false;
+    run->stop_agreed = run->stop != run->stop_then;
     tri_update_info update = TRI_UPDATE_INIT;
     run->stop_gradient = run->wants_stop ? 1 : 0;
     update.dense = &run->stop_gradient;

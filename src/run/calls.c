@@ -309,6 +309,8 @@ static bool take(struct host *host, struct incoming *incoming)
         store_runs_add(to, (const float *)(const void *)incoming->data);
     }
     event_message(host, clock_us(), message);
+    if (message->kind == WIRE_MARKED) /* somebody may wait for all to agree */
+        pthread_cond_broadcast(&host->changed);
     return true;
 }
 

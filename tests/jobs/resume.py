@@ -238,12 +238,23 @@ def ctrl_c_and_resume():
         assert result["resumed_at"] == clock and result["iterations"] == clock + 10, result
 
 
+def ctrl_c_saves_before_it_stops():
+    for workers in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            process = start("--iterations", 10**8, "--checkpoint", folder, "--checkpoint-every",
+                            10**9, "--workers", workers)
+            jobs.until(lambda p=process: p.stderr.readline().startswith("epoch "), "an epoch")
+            process.send_signal(signal.SIGINT)
+            code, _, err = ended(process)
+            assert code == 130 and newest(folder) > 0, (code, err, files(folder))
+
+
 TESTS = (ten_epochs_are_five_and_five_more, running_statistics_come_back,
          any_number_of_workers_goes_on, a_program_of_ones_own_goes_on_without_a_change_of_it,
          what_is_kept_is_of_the_same_clock, a_plain_reader_opens_it, the_last_ones_are_kept,
          a_damaged_one_is_passed_over_and_named, what_does_not_fit_is_refused_by_name,
          a_full_disk_loses_no_older_one, killed_at_any_moment_the_newest_whole_one_loads,
-         ctrl_c_and_resume)
+         ctrl_c_and_resume, ctrl_c_saves_before_it_stops)
 
 if __name__ == "__main__":
     jobs.run_tests(TESTS, __doc__)
