@@ -119,13 +119,19 @@ __attribute__((format(printf, 3, 4))) static void set(struct run_environment *en
     buf_char(&environment->text, '\0');
 }
 
-static void set_unless_there(struct run_environment *environment, const char *name, unsigned value)
+static bool is_there(const char *name)
 {
     size_t len = strlen(name);
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
         if (strncmp(*entry, name, len) == 0 && (*entry)[len] == '=')
-            return;
-    set(environment, name, "%u", value);
+            return true;
+    return false;
+}
+
+static void set_unless_there(struct run_environment *environment, const char *name, unsigned value)
+{
+    if (!is_there(name))
+        set(environment, name, "%u", value);
 }
 
 static void add_worker(const struct run_request *request, const struct run_job *job, size_t i,
@@ -168,6 +174,9 @@ static void add_job(const struct run_request *request, const struct run_job *job
     set(environment, "TRIDENT_PORT", "%u", job->port + 1);
     set(environment, "TRIDENT_COORDINATOR", "%s%s%s:%u", ipv6 ? "[" : "", job->address,
         ipv6 ? "]" : "", job->port + 1);
+    /* A program without a log of its own has the launcher's: warnings are for people. */
+    if (request->hooks == NULL && !is_there("TRIDENT_LOG") && !is_there("TRIDENT_CONFIG"))
+        set(environment, "TRIDENT_LOG", "warn");
     set(environment, "TRIDENT_JOB", "%s", job->name);
     set(environment, "TRIDENT_TOKEN", "%s", job->token);
     set(environment, "TRIDENT_WORKERS", "%zu", run_workers(request));

@@ -5,7 +5,8 @@
 #include "cli/run_watch.h"
 
 /* How long a process may take to stop, and servers to follow the last worker. */
-static const double stop_s = 5, servers_s = 5;
+/* again_s: timeout(1) signals a process and its group at once, which is one wish. */
+static const double stop_s = 5, servers_s = 5, again_s = 0.3, wake_s = 5;
 /* How long deputies may take to say that all is killed, before they are left to find out. */
 static const double cut_s = 3;
 
@@ -65,9 +66,11 @@ void run_take_signals(struct run_watch *watch)
             continue;
         if (watch->phase == RUN_RUNNING) {
             watch->told = number;
+            watch->told_at = run_now();
             run_stop(watch, RUN_WHY_SIGNAL, number);
-        } else if (watch->why == RUN_WHY_SIGNAL) { /* asked twice */
-            run_kill(watch);
+        } else if (watch->why == RUN_WHY_SIGNAL) {
+            if (run_now() - watch->told_at > again_s) /* asked twice */
+                run_kill(watch);
         } else { /* stopping already: now for this reason */
             watch->told = number;
             watch->why = RUN_WHY_SIGNAL;
@@ -87,6 +90,10 @@ void run_take_deadlines(struct run_watch *watch)
         run_stop(watch, RUN_WHY_TIMEOUT, SIGTERM);
     if (run_passed(watch->servers_at, time))
         run_stop(watch, RUN_WHY_SERVERS, SIGTERM);
+    if (run_passed(watch->wake_at, time)) { /* one that was stopped learns that it is alone */
+        run_signal(watch, SIGCONT);
+        watch->wake_at = 0;
+    }
     if (watch->phase == RUN_STOPPING && run_passed(watch->kill_at, time))
         run_kill(watch);
     if (watch->phase == RUN_KILLED && watch->links != NULL && run_passed(watch->cut_at, time))
@@ -102,7 +109,7 @@ int run_patience(const struct run_watch *watch, bool leftovers)
 {
     double at = 0;
     if (watch->phase == RUN_RUNNING)
-        at = sooner(watch->timeout_at, watch->servers_at);
+        at = sooner(watch->wake_at, sooner(watch->timeout_at, watch->servers_at));
     else if (watch->phase == RUN_STOPPING)
         at = watch->kill_at;
     else if (watch->links != NULL)
@@ -132,7 +139,10 @@ void run_take_ends(struct run_watch *watch)
         if (!child->ended && child->process.pid > 0 && process_ended(&child->process, &end))
             run_note_end(watch, child, end);
     }
-    if (watch->servers_at <= 0 && watch->count > watch->workers &&
-        run_left(watch, 0, watch->workers) == 0)
+    size_t left = run_left(watch, 0, watch->workers);
+    if (left < watch->workers_left)
+        watch->wake_at = run_now() + wake_s;
+    watch->workers_left = left;
+    if (watch->servers_at <= 0 && watch->count > watch->workers && left == 0)
         watch->servers_at = run_now() + servers_s;
 }

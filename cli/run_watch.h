@@ -56,9 +56,12 @@ struct run_watch {
     enum run_why why;
     size_t stopped, killed;                 /* how many ran when that phase began */
     int told;                               /* by which signal to stop */
+    double told_at;                         /* when it came */
     int output_errno;                       /* why standard output is broken */
     double timeout_at, kill_at, servers_at; /* 0: never */
-    double cut_at;                          /* deputies have had their time to kill */
+    size_t workers_left;
+    double wake_at; /* some have ended: the others are told to go on, should they be stopped */
+    double cut_at;  /* deputies have had their time to kill */
     size_t failures;
     const struct run_child *first; /* to fail */
     char how[RUN_TEXT];            /* it failed */

@@ -93,6 +93,11 @@ static void on_failed(void *ctx, size_t process, const struct process_end *end, 
     (void)snprintf(launch->how, sizeof launch->how, "%s", how);
 }
 
+static bool goes_on(const struct launch *launch)
+{
+    return launch->request->settings.on_failure == 0;
+}
+
 /* Of those who say the same, who says most: some have it from another, without its next step. */
 static const tri_error *best_of(const struct launch *launch)
 {
@@ -120,8 +125,13 @@ static tri_status blame(const struct launch *launch, tri_error *err)
     }
     tri_status status = launch->code == CLI_USAGE ? TRI_EINPUT : TRI_EPEER;
     fail(err, status, "%s", launch->how);
-    fail_next(err, "see the lines behind [%u], or run it with TRIDENT_LOG=info",
-              (unsigned)launch->culprit);
+    if (launch->request->options.checkpoint != NULL)
+        fail_next(err, "go on from the last checkpoint: the same line with --resume");
+    else if (goes_on(launch))
+        fail_next(err, "parameters were with it; with --servers 1 all are with rank 0");
+    else
+        fail_next(err, "see the lines behind [%u], or run it with TRIDENT_LOG=info",
+                  (unsigned)launch->culprit);
     return status;
 }
 
@@ -137,11 +147,6 @@ static tri_status check_reports(const struct launch *launch, tri_error *err)
 
 /* After Ctrl-C: time for a checkpoint and for a test. A second one kills. */
 enum { PATIENCE_S = 60 };
-
-static bool goes_on(const struct launch *launch)
-{
-    return launch->request->settings.on_failure == 0;
-}
 
 static tri_status watch(struct launch *launch, const char *const *words, size_t count,
                         tri_error *err)

@@ -37,22 +37,21 @@ static const struct field moment_fields[] = {
 };
 
 static const struct field report_fields[] = {
-    FIELD(COUNT32, train_report, rank),           FIELD(COUNT32, train_report, workers),
-    FIELD(COUNT32, train_report, servers),        FIELD(COUNT64, train_report, iterations),
-    FIELD(COUNT64, train_report, first),          FIELD(COUNT64, train_report, params),
-    FIELD(NUMBER, train_report, epochs),
-    FIELD(NUMBER, train_report, samples_per_s),   FIELD(NUMBER, train_report, wall_s),
-    FIELD(NUMBER, train_report, train_loss),      FIELD(NUMBER, train_report, train_accuracy),
-    FIELD(NUMBER, train_report, test_accuracy),   FIELD(COUNT64, train_report, test_samples),
-    FIELD(COUNT64, train_report, train_samples),  FIELD(COUNT64, train_report, sent_bytes),
-    FIELD(COUNT64, train_report, received_bytes), FIELD(NUMBER, train_report, compute_s),
-    FIELD(NUMBER, train_report, wait_s),          FIELD(COUNT32, train_report, params_crc32c),
-    FIELD(COUNT32, train_report, batch),          FIELD(COUNT32, train_report, learners),
-    FIELD(TEXT, train_report, local),             FIELD(NUMBER, train_report, stale_mean),
-    FIELD(COUNT64, train_report, stale_max),      FIELD(COUNT64, train_report, pushed),
-    FIELD(COUNT64, train_report, applied),        FIELD(COUNT64, train_report, lost),
-    FIELD(COUNT64, train_report, torn),           FIELD(COUNT64, train_report, partial),
-    FIELD(COUNT64, train_report, discarded),
+    FIELD(COUNT32, train_report, rank),          FIELD(COUNT32, train_report, workers),
+    FIELD(COUNT32, train_report, servers),       FIELD(COUNT64, train_report, iterations),
+    FIELD(COUNT64, train_report, first),         FIELD(COUNT64, train_report, params),
+    FIELD(NUMBER, train_report, epochs),         FIELD(NUMBER, train_report, samples_per_s),
+    FIELD(NUMBER, train_report, wall_s),         FIELD(NUMBER, train_report, train_loss),
+    FIELD(NUMBER, train_report, train_accuracy), FIELD(NUMBER, train_report, test_accuracy),
+    FIELD(COUNT64, train_report, test_samples),  FIELD(COUNT64, train_report, train_samples),
+    FIELD(COUNT64, train_report, sent_bytes),    FIELD(COUNT64, train_report, received_bytes),
+    FIELD(NUMBER, train_report, compute_s),      FIELD(NUMBER, train_report, wait_s),
+    FIELD(COUNT32, train_report, params_crc32c), FIELD(COUNT32, train_report, batch),
+    FIELD(COUNT32, train_report, learners),      FIELD(TEXT, train_report, local),
+    FIELD(NUMBER, train_report, stale_mean),     FIELD(COUNT64, train_report, stale_max),
+    FIELD(COUNT64, train_report, pushed),        FIELD(COUNT64, train_report, applied),
+    FIELD(COUNT64, train_report, lost),          FIELD(COUNT64, train_report, torn),
+    FIELD(COUNT64, train_report, partial),       FIELD(COUNT64, train_report, discarded),
 };
 
 static const struct field layer_fields[] = {

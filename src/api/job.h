@@ -4,8 +4,8 @@
 
 #include "api/local.h"
 #include "run/host.h"
-#include "run/settings.h"
 #include "run/save.h"
+#include "run/settings.h"
 #include "run/solo.h"
 
 #ifdef __cplusplus

@@ -563,7 +563,8 @@ static uint64_t copy_saved(void *ctx, uint32_t number)
 
 static tri_status save(struct shared *shared, tri_error *err)
 {
-    if (save_presses(shared->save, shared->clock, 0))
+    bool wanted;
+    if (save_presses(shared->save, shared->clock, 0, &wanted))
         save_wait_written(shared->save);
     if (save_due(shared->save, shared->clock, 0) == 0)
         return TRI_OK;

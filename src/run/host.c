@@ -727,8 +727,8 @@ static void ask_to_save(struct host *host)
     if (host->save == NULL)
         return;
     save_keep(host->save, host->core.worker.clock);
-    bool presses = save_presses(host->save, host->core.worker.clock, SAVE_LEAD);
-    if (presses) {
+    bool wanted = false;
+    if (save_presses(host->save, host->core.worker.clock, SAVE_LEAD, &wanted)) {
         (void)wait_until(host, has_gathered, host->options.timeout_ms);
         pthread_mutex_unlock(&host->lock);
         save_wait_written(host->save);
@@ -738,7 +738,7 @@ static void ask_to_save(struct host *host)
     if (at > 0)
         event_mark(host, at);
     /* Under bsp nobody gets past a clock without this worker: so nobody refuses. */
-    if (at > 0 && presses)
+    if (at > 0 && wanted)
         (void)wait_until(host, has_agreed, host->options.timeout_ms / 8);
 }
 

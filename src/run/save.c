@@ -86,6 +86,11 @@ static void write_file(struct save *save)
     tri_error err = {0};
     buf_init(&path, save->mem);
     tri_status status = checkpoint_write(save->folder, &save->what, save->mem, &path, &err);
+    /* With room for one less of them, the newest whole one is enough until this one is there. */
+    if (status == TRI_EIO && checkpoint_prune(save->folder, 1, save->mem, NULL) == TRI_OK) {
+        buf_clear(&path);
+        status = checkpoint_write(save->folder, &save->what, save->mem, &path, &err);
+    }
     if (status == TRI_OK)
         log_write(save->log, LOG_INFO, "saved clock %" PRIu64 " as %s", save->what.clock,
                   buf_string(&path));
@@ -282,9 +287,11 @@ static uint64_t find_next(struct save *save, uint64_t clock, uint32_t lead)
     return save->next;
 }
 
-bool save_presses(const struct save *save, uint64_t clock, uint32_t lead)
+bool save_presses(struct save *save, uint64_t clock, uint32_t lead, bool *wanted)
 {
-    return save->wanted != 0 && clock <= save->wanted && save->wanted <= clock + lead;
+    uint64_t at = find_next(save, clock, lead);
+    *wanted = at != 0 && at == save->wanted;
+    return at != 0 && at <= clock + lead;
 }
 
 bool save_gathers(struct save *save)
@@ -321,13 +328,8 @@ uint64_t save_due(struct save *save, uint64_t clock, uint32_t lead)
     uint64_t at = find_next(save, clock, lead);
     if (at == 0 || at > clock + lead)
         return 0;
-    if (stage_of(save) != IDLE) {
-        if (at == clock)
-            log_write(save->log, LOG_INFO,
-                      "clock %" PRIu64 " is not saved: the one before it is still being written",
-                      at);
+    if (stage_of(save) != IDLE)
         return 0;
-    }
     begin(save, at);
     return at;
 }

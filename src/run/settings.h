@@ -20,8 +20,8 @@ enum {
 
 /* Settings that others are worked out from, as they were given. */
 struct settings_asked {
-    uint32_t workers, rank, node, servers, port; /* 0 where not given */
-    bool together;                               /* servers share nodes with workers */
+    uint32_t workers, rank, node, servers, port;  /* 0 where not given */
+    bool together;                                /* servers share nodes with workers */
     unsigned on_failure, log, mode, local_server; /* which of the choices */
     const char *coordinator, *interface, *scheme, *flight, *fault;
 };
@@ -45,8 +45,8 @@ struct settings {
     uint32_t checkpoint_every, checkpoint_keep;
     bool resume;
     const char *flight; /* folder for trident-flight-<rank>.json; NULL: none is written */
-    bool is_local;       /* mode: processes of one machine around shared memory */
-    unsigned local;      /* then: enum local_mode */
+    bool is_local;      /* mode: processes of one machine around shared memory */
+    unsigned local;     /* then: enum local_mode */
     bool locked;
     bool server_apart; /* somebody else serves, watches and saves */
     struct agree_options agree;

@@ -239,7 +239,8 @@ uint64_t solo_clock(struct solo *solo)
         layer->given = false;
     }
     solo->clock++;
-    if (solo->save != NULL && save_presses(solo->save, solo->clock, 0))
+    bool wanted;
+    if (solo->save != NULL && save_presses(solo->save, solo->clock, 0, &wanted))
         save_wait_written(solo->save);
     if (solo->save != NULL && save_due(solo->save, solo->clock, 0) > 0) {
         save_keep(solo->save, solo->clock);
