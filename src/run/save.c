@@ -125,6 +125,15 @@ static void *work(void *ctx)
 
 /* ---- memory ---- */
 
+/* Pages are taken now: the first copy must not wait for them. */
+static float *new_plane(const struct save *save, uint64_t floats)
+{
+    float *plane = floats_new(save->mem, floats);
+    if (plane != NULL)
+        memset(plane, 0, (size_t)floats * sizeof *plane);
+    return plane;
+}
+
 static bool init_layers(struct save *save)
 {
     const struct agreement *agreement = save->agreement;
@@ -141,11 +150,11 @@ static bool init_layers(struct save *save)
                                       .rows = shape->rows,
                                       .cols = shape->cols,
                                       .bias = shape->bias};
-        layer->values = floats_new(save->mem, shape->floats);
+        layer->values = new_plane(save, shape->floats);
         if (layer->values == NULL || layer->name == NULL)
             return false;
         for (uint32_t k = 0; k < what->states; k++)
-            if ((layer->state[k] = floats_new(save->mem, shape->floats)) == NULL)
+            if ((layer->state[k] = new_plane(save, shape->floats)) == NULL)
                 return false;
     }
     return true;
