@@ -97,6 +97,13 @@ static const char *then(const struct host *host, uint32_t number)
     return needed ? "; the job cannot go on without it" : "; the others go on without it";
 }
 
+/* When a job ends, the first to hear of it hang up before the others have heard. A server is told
+ * last of all, and says in any case whom it goes on without. */
+static bool may_be_the_end(const struct host *host)
+{
+    return host->has_core && (!host->core.has_worker || host->core.worker.closing);
+}
+
 static void down(void *ctx, uint32_t number, const char *why)
 {
     struct host *host = ctx;
@@ -114,8 +121,9 @@ static void down(void *ctx, uint32_t number, const char *why)
     host_purge(host, number, true);
     if (!ended && !peer->departed && !host->quit) {
         if (host->phase != HOST_MEETING && host->status == TRI_OK)
-            log_write(&host->log, LOG_WARN, "lost the connection to %s: %s%s",
-                      host_place(host, number).text, why, then(host, number));
+            log_write(&host->log, may_be_the_end(host) ? LOG_INFO : LOG_WARN,
+                      "lost the connection to %s: %s%s", host_place(host, number).text, why,
+                      then(host, number));
         if (started)
             event_gone(host, number, clock_us());
         else

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/file.h"
+#include "os/thread.h"
 #include "store/floats.h"
 
 /* Workers may be so many clocks past the one that is saved before all have copied. */
@@ -29,6 +31,8 @@ struct save {
     const struct agreement *agreement;
     uint32_t every, keep, planes;
     char *folder, *job, *optimizer;
+    char **written; /* [keep] the newest that this job has written, the oldest of them first */
+    size_t written_count;
     struct checkpoint what;
     size_t kept_bytes;
     void **sources; /* [kept] the caller's values */
@@ -80,6 +84,24 @@ static void copy_layers(struct save *save)
     }
 }
 
+/* Those that this job has written are known to be whole, and need not be read to be counted. */
+static tri_status prune(struct save *save, const struct buf *newest, tri_error *err)
+{
+    char *path = mem_text(save->mem, newest->data, newest->len);
+    if (path == NULL || save->written_count < save->keep) {
+        if (path != NULL)
+            save->written[save->written_count++] = path;
+        return checkpoint_prune(save->folder, save->keep, save->mem, err);
+    }
+    char *oldest = save->written[0];
+    memmove((void *)save->written, (const void *)(save->written + 1),
+            (save->written_count - 1) * sizeof *save->written);
+    save->written[save->written_count - 1] = path;
+    tri_status status = file_remove(oldest, err);
+    mem_free(save->mem, oldest);
+    return status;
+}
+
 static void write_file(struct save *save)
 {
     struct buf path;
@@ -97,7 +119,7 @@ static void write_file(struct save *save)
     else
         log_write(save->log, LOG_WARN, "clock %" PRIu64 " is not saved: %s%s%s", save->what.clock,
                   err.text, err.why[0] != '\0' ? ": " : "", err.why);
-    if (status == TRI_OK && checkpoint_prune(save->folder, save->keep, save->mem, &err) != TRI_OK)
+    if (status == TRI_OK && prune(save, &path, &err) != TRI_OK)
         log_write(save->log, LOG_WARN, "old checkpoints stay: %s", err.text);
     buf_fini(&path);
 }
@@ -114,6 +136,8 @@ static void *work(void *ctx)
         pthread_mutex_unlock(&save->lock);
         if (save->source.copy != NULL)
             copy_layers(save);
+        else
+            thread_step_back(); /* nobody waits for it */
         write_file(save);
         pthread_mutex_lock(&save->lock);
         save->stage = IDLE;
@@ -198,8 +222,9 @@ static bool init(struct save *save, const struct save_options *options)
     save->what.optimizer = save->optimizer;
     size_t parts = (size_t)agreement->layout->part_count * save->planes;
     save->came = mem_array(save->mem, parts, sizeof *save->came);
-    return save->folder != NULL && save->optimizer != NULL && save->job != NULL &&
-           save->came != NULL && init_layers(save) && init_kept(save, options);
+    save->written = mem_array(save->mem, save->keep, sizeof *save->written);
+    return save->written != NULL && save->folder != NULL && save->optimizer != NULL &&
+           save->job != NULL && save->came != NULL && init_layers(save) && init_kept(save, options);
 }
 
 tri_status save_open(const struct save_options *options, struct save **out, tri_error *err)
@@ -256,6 +281,9 @@ void save_close(struct save *save)
     mem_free(save->mem, save->what.layers);
     mem_free(save->mem, save->what.kept);
     mem_free(save->mem, save->sources);
+    for (size_t i = 0; i < save->written_count; i++)
+        mem_free(save->mem, save->written[i]);
+    mem_free(save->mem, (void *)save->written);
     mem_free(save->mem, save->came);
     mem_free(save->mem, save->folder);
     mem_free(save->mem, save->job);
