@@ -144,7 +144,8 @@ INLINE void tile_run(const struct dense_strip *s, const float *a, float *c, cons
     const size_t lines = (t.rows * AT_ONCE + DENSE_LINE - 1) / DENSE_LINE;
     const size_t step = s->a_step, stride = s->b_stride;
     const float *b = s->b;
-    struct dense_ahead ahead = {0};
+    struct dense_ahead ahead;
+    memset(&ahead, 0, sizeof ahead);
     size_t quota = t.rows * s->lines, left = s->depth;
     vec sums[SUMS];
     if (s->ahead != NULL)

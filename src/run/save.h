@@ -43,9 +43,9 @@ void save_want(struct save *save, uint64_t clock);
 /* The iteration that ends with this clock is over. Is it time to ask for a checkpoint? At which
  * clock: from then on it is under way; 0: no. `lead` is how many clocks ahead one asks. */
 uint64_t save_due(struct save *save, uint64_t clock, uint32_t lead);
-/* Is one about to be due? None is left out: the one before it is waited for, until all its parts are
- * there, and then, without any lock, until it is written. Who asks for more than the disk can take
- * waits for the disk. `wanted`: it is one that save_want() asked for. */
+/* Is one about to be due? None is left out: the one before it is waited for, until all its parts
+ * are there, and then, without any lock, until it is written. Who asks for more than the disk can
+ * take waits for the disk. `wanted`: it is one that save_want() asked for. */
 bool save_presses(struct save *save, uint64_t clock, uint32_t lead, bool *wanted);
 bool save_gathers(struct save *save);
 void save_wait_written(struct save *save);

@@ -34,7 +34,7 @@ enum trace_kind {
     TRACE_CLOSE = 14,
     TRACE_END = 15, /* the host has closed: nothing is missing */
     TRACE_MARK = 16,
-    TRACE_KINDS     /* one past the last */
+    TRACE_KINDS /* one past the last */
 };
 
 /* "landing"; "?" for a number that is none. Static storage. */

@@ -10,7 +10,8 @@ extern "C" {
 #endif
 
 /* "TRTC" in memory, the version, a zero; then the node, its book with its length, and the steps of
- * the optimiser with their number. Behind them the records: kind, length of the body, body, CRC-32C of these, CRC-32C of the answer. */
+ * the optimiser with their number. Behind them the records: kind, length of the body, body, CRC-32C
+ * of these, CRC-32C of the answer. */
 #define TRACE_MAGIC   UINT32_C(0x43545254)
 #define TRACE_VERSION UINT16_C(2)
 enum { TRACE_NODE_BYTES = 80, TRACE_RECORD_BYTES = 5, TRACE_SUMS_BYTES = 8 };

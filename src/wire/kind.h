@@ -55,7 +55,8 @@ enum wire_use {
     WIRE_USE_CLOCK = 32,
 };
 
-/* Longest list of a REPORT, DECISION, HELLO, BOOK, PEERS or RESUME, and longest reason, in bytes. */
+/* Longest list of a REPORT, DECISION, HELLO, BOOK, PEERS or RESUME, and longest reason, in bytes.
+ */
 #define WIRE_LIST_MAX   (UINT32_C(1) << 26)
 #define WIRE_REASON_MAX UINT32_C(4096)
 

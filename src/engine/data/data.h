@@ -96,8 +96,9 @@ void data_batch(const struct data *data, const uint64_t *numbers, uint32_t count
 
 /* The order of samples: position s of the endless stream of epochs is sample stream_at(s), epoch
  * s / samples; each epoch is a permutation of its own, by seed. Worker r of P with batches of K
- * takes, in iteration i from the start, positions (i P + r) K to (i P + r) K + K - 1 behind it: so P workers with batches of
- * K see what one with batches of P K sees, in the same order. Not for several threads. */
+ * takes, in iteration i from the start, positions (i P + r) K to (i P + r) K + K - 1 behind it: so
+ * P workers with batches of K see what one with batches of P K sees, in the same order. Not for
+ * several threads. */
 struct stream;
 /* samples: 1 to 2^32 - 1. NULL: no memory. Keeps two epochs' orders, 8 bytes a sample. */
 struct stream *stream_new(const struct mem *mem, size_t samples, uint64_t seed);
