@@ -17,7 +17,7 @@ enum { FLOATS_ALIGN = 64, FLOATS_PAGE = 4096 };
 /* What an array of so many floats is aligned to. */
 static inline size_t floats_align(uint64_t n)
 {
-    return n >= 4 * FLOATS_PAGE ? FLOATS_PAGE : FLOATS_ALIGN;
+    return n >= (uint64_t)4 * FLOATS_PAGE ? FLOATS_PAGE : FLOATS_ALIGN;
 }
 
 /* Room for n floats, which may be 0; NULL when it is refused. What is in it is anybody's guess:
