@@ -77,6 +77,7 @@ static void hear(struct launch *launch, uint32_t rank, struct train_heard *heard
         break;
     case TRAIN_EVENT:
         heard->event.rank = rank;
+        train_live_event(&launch->live, &heard->event);
         train_outcome_event(&launch->outcome, &heard->event);
         break;
     case TRAIN_REPORT:
