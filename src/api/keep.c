@@ -145,8 +145,7 @@ static void fill(const tri_job *job, const struct checkpoint *from)
         for (uint32_t k = 0; k < from->kept_count; k++)
             if (strcmp(from->kept[k].name, job->kept[i].name) == 0)
                 memcpy(job->kept[i].values, from->kept[k].values,
-                       (size_t)job->kept[i].count *
-                           (job->kept[i].type == TRI_U64 ? sizeof(uint64_t) : sizeof(float)));
+                       checkpoint_kept_bytes(&job->kept[i]));
 }
 
 /* Whoever watches over a local job makes its checkpoints. */

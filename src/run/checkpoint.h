@@ -49,6 +49,11 @@ struct checkpoint_kept {
     void *values;
 };
 
+static inline size_t checkpoint_kept_bytes(const struct checkpoint_kept *kept)
+{
+    return (size_t)kept->count * (kept->type == TRI_U64 ? sizeof(uint64_t) : sizeof(float));
+}
+
 struct checkpoint {
     uint64_t clock;
     const char *job, *optimizer; /* "momentum:0.9" */

@@ -184,11 +184,6 @@ static bool init_layers(struct save *save)
     return true;
 }
 
-static size_t bytes_of(const struct checkpoint_kept *kept)
-{
-    return (size_t)kept->count * (kept->type == TRI_U64 ? sizeof(uint64_t) : sizeof(float));
-}
-
 static bool init_kept(struct save *save, const struct save_options *options)
 {
     struct checkpoint *what = &save->what;
@@ -200,7 +195,7 @@ static bool init_kept(struct save *save, const struct save_options *options)
     for (uint32_t i = 0; i < options->kept_count; i++) {
         what->kept[i] = options->kept[i];
         save->sources[i] = options->kept[i].values;
-        save->kept_bytes += bytes_of(&options->kept[i]);
+        save->kept_bytes += checkpoint_kept_bytes(&options->kept[i]);
     }
     for (size_t i = 0; i < SNAPSHOTS && save->kept_bytes > 0; i++)
         if ((save->snapshots[i].bytes = mem_array(save->mem, 1, save->kept_bytes)) == NULL)
@@ -403,7 +398,7 @@ static void choose_kept(struct save *save, uint64_t clock)
     uint8_t *at = find_kept(save, clock)->bytes;
     for (uint32_t i = 0; i < save->what.kept_count; i++) {
         save->what.kept[i].values = at;
-        at += bytes_of(&save->what.kept[i]);
+        at += checkpoint_kept_bytes(&save->what.kept[i]);
     }
 }
 
@@ -424,8 +419,8 @@ void save_keep(struct save *save, uint64_t clock)
     struct snapshot *snapshot = &save->snapshots[clock % SNAPSHOTS];
     uint8_t *to = snapshot->bytes;
     for (uint32_t i = 0; i < save->what.kept_count; i++) {
-        memcpy(to, save->sources[i], bytes_of(&save->what.kept[i]));
-        to += bytes_of(&save->what.kept[i]);
+        memcpy(to, save->sources[i], checkpoint_kept_bytes(&save->what.kept[i]));
+        to += checkpoint_kept_bytes(&save->what.kept[i]);
     }
     snapshot->clock = clock;
     snapshot->taken = true;

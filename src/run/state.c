@@ -28,11 +28,6 @@ static const struct layout_part *part_of(const struct host *host, uint32_t layer
 
 /* ---- where a job begins ---- */
 
-static size_t bytes_of(const struct checkpoint_kept *kept)
-{
-    return (size_t)kept->count * (kept->type == TRI_U64 ? sizeof(uint64_t) : sizeof(float));
-}
-
 static tri_status begin_at(struct host *host, uint64_t clock, uint32_t layers, tri_error *err)
 {
     host->first = clock;
@@ -45,7 +40,7 @@ static tri_status begin_at(struct host *host, uint64_t clock, uint32_t layers, t
 static void put_kept(const struct host_job *job, struct buf *kept)
 {
     for (uint32_t i = 0; i < job->kept_count; i++)
-        buf_add(kept, job->kept[i].values, bytes_of(&job->kept[i]));
+        buf_add(kept, job->kept[i].values, checkpoint_kept_bytes(&job->kept[i]));
 }
 
 /* Node 0 tells all, also that there is nothing to go on from. */
@@ -88,7 +83,7 @@ static tri_status take_kept(const struct host_job *job, const struct wire_resume
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < job->kept_count; i++)
-        bytes += bytes_of(&job->kept[i]);
+        bytes += checkpoint_kept_bytes(&job->kept[i]);
     if (bytes != resume->kept_bytes) {
         fail(err, TRI_EMISMATCH, "rank 0 keeps %" PRIu32 " bytes of its own, this one %zu",
              resume->kept_bytes, bytes);
@@ -97,8 +92,8 @@ static tri_status take_kept(const struct host_job *job, const struct wire_resume
     }
     const uint8_t *at = resume->kept;
     for (uint32_t i = 0; i < job->kept_count; i++) {
-        memcpy(job->kept[i].values, at, bytes_of(&job->kept[i]));
-        at += bytes_of(&job->kept[i]);
+        memcpy(job->kept[i].values, at, checkpoint_kept_bytes(&job->kept[i]));
+        at += checkpoint_kept_bytes(&job->kept[i]);
     }
     return TRI_OK;
 }
