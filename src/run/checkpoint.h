@@ -82,7 +82,8 @@ tri_status checkpoint_prune(const char *folder, uint32_t keep, const struct mem 
 
 /* The folder for one job alone, from its start to its end: no other process, no other job of this
  * one can claim it meanwhile, and one that dies lets go of it. Makes the folder, and sees whether
- * it can be written to. TRI_EINPUT names who has it. So it does where the folder holds checkpoints
+ * it can be written to. TRI_EINPUT names who has it, after two seconds: one that was killed may
+ * still be letting go. So it does where the folder holds checkpoints
  * and the job does not resume: those of the job before would be pruned among its own. */
 struct checkpoint_claim;
 tri_status checkpoint_claim(const char *folder, const char *job, bool resume, const struct mem *mem,

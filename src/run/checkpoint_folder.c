@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "os/clock.h"
 #include "os/file.h"
 #include "os/stream.h"
 #include "run/checkpoint_inside.h"
@@ -80,6 +81,21 @@ static tri_status refuse_used(const char *folder, const struct mem *mem, tri_err
     return status;
 }
 
+/* A process that was killed lets go when the system has taken it apart, which may be a moment after
+ * the next one is started. */
+enum { LOCK_TRIES = 40, LOCK_PAUSE_US = 50000 };
+
+static tri_status lock_patiently(const char *path, const char *who, struct checkpoint_claim *claim,
+                                 tri_error *err)
+{
+    tri_status status = file_lock(path, who, claim->mem, &claim->lock, err);
+    for (int i = 1; status == TRI_EINPUT && i < LOCK_TRIES; i++) {
+        clock_sleep_us(LOCK_PAUSE_US);
+        status = file_lock(path, who, claim->mem, &claim->lock, err);
+    }
+    return status;
+}
+
 static tri_status take_lock(const char *folder, const char *job, struct checkpoint_claim *claim,
                             tri_error *err)
 {
@@ -88,9 +104,8 @@ static tri_status take_lock(const char *folder, const char *job, struct checkpoi
     buf_init(&path, claim->mem);
     buf_format(&path, "%s/%s", folder, lock_name);
     (void)snprintf(who, sizeof who, "job '%.60s'", job);
-    tri_status status = buf_ok(&path)
-                            ? file_lock(buf_string(&path), who, claim->mem, &claim->lock, err)
-                            : fail_nomem(err, "a path");
+    tri_status status = buf_ok(&path) ? lock_patiently(buf_string(&path), who, claim, err)
+                                      : fail_nomem(err, "a path");
     if (status == TRI_EINPUT && err != NULL) {
         tri_error found = *err;
         fail(err, TRI_EINPUT, "the folder of checkpoints '%.150s' is in use", folder);
