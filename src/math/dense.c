@@ -78,7 +78,7 @@ size_t dense_scratch_floats(const struct dense_shape *shape)
     size_t backward =
         (size_t)2 * PART_COLS * DEPTH + (shape->cols + PANEL) * batch + (batch + PANEL) * DEPTH;
     size_t gradient = batch * shape->rows + (size_t)PANEL * (batch + shape->rows);
-    return most(forward, most(backward, gradient));
+    return most(most(forward, sparse_backward_floats(shape)), most(backward, gradient));
 }
 
 /* ---- packing ---- */
@@ -358,6 +358,11 @@ static void backward_end(const struct back *back)
 void dense_backward(const struct dense_kernel *kernel, const struct dense_inputs *p, float *scratch)
 {
     const size_t rows = p->shape.rows, cols = p->shape.cols;
+    if (kernel->sparse != NULL && p->shape.batch >= SPARSE_LEAST &&
+        sparse_pays(p->dy, p->shape.batch * rows)) {
+        sparse_backward(kernel->sparse, p, scratch);
+        return;
+    }
     struct back back = {.kernel = kernel,
                         .p = p,
                         .panels = {scratch, scratch + (size_t)PART_COLS * DEPTH},

@@ -52,6 +52,7 @@ const struct dense_kernel dense_avx2 = {
     .run = run,
     .run_back = back,
     .row = row,
+    .sparse = &sparse_avx2,
     .thin = dense_thin_avx2,
 };
 

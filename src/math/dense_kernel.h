@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "math/dense.h"
+#include "math/sparse.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -105,6 +106,8 @@ struct dense_kernel {
     /* to = by * from, or with `adds` to += by * from, fused. */
     void (*row)(float by, const float *from, float *to, size_t count, bool adds);
     void (*thin)(const struct dense_outputs *p); /* all of forward, for few samples; may be NULL */
+    const struct sparse_kernel
+        *sparse; /* of backward where many derivatives are zero; may be NULL */
 };
 
 void dense_thin_avx2(const struct dense_outputs *p); /* of x86-64 */

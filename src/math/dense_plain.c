@@ -16,4 +16,5 @@ const struct dense_kernel dense_plain = {
     .run = run,
     .run_back = back,
     .row = row,
+    .sparse = &sparse_plain,
 };

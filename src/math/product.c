@@ -155,6 +155,19 @@ static void run(const struct work *work, size_t first, size_t last)
     }
 }
 
+/* Of all of u and v, so that it does not matter how the rows of W are dealt to threads. */
+static bool is_sparse(const struct work *work)
+{
+    const struct product *p = work->p;
+    if (work->kernel->sparse == NULL || work->depth < SPARSE_LEAST || work->depth > SPARSE_DEPTH)
+        return false;
+    for (size_t i = 0; i < p->count; i++)
+        if (!sparse_pays(p->blocks[i].u, p->blocks[i].rows * p->m) ||
+            !sparse_may(p->blocks[i].v, p->blocks[i].rows * p->n))
+            return false;
+    return true;
+}
+
 void product_with(const struct product_kernel *kernel, const struct product *p,
                   enum product_end end, size_t first, size_t last, void *scratch)
 {
@@ -166,7 +179,10 @@ void product_with(const struct product_kernel *kernel, const struct product *p,
     work.v = (float *)(void *)((char *)scratch + (off > 0 ? ALIGN_BYTES - off : 0));
     work.u = work.v + V_FLOATS;
     work.chains = work.u + U_FLOATS;
-    run(&work, first, last);
+    if (is_sparse(&work))
+        sparse_product(kernel->sparse, p, end, first, last, work.v);
+    else
+        run(&work, first, last);
 }
 
 /* Plain runs everywhere, so that the list is never empty; the analyser cannot know. */

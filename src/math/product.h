@@ -11,8 +11,9 @@
  * and nothing else, whatever the processor. So the bits depend neither on the
  * instruction set, nor on how the rows of W are dealt to threads, nor on how
  * the rows of the factors are cut into blocks: that makes replicas agree, and a
- * job agree with one process on the stacked batch. No zero is skipped, so NaN
- * and infinity end up where they do in the plain loop.
+ * job agree with one process on the stacked batch. Zeros of u, of which a relu makes
+ * many, may be left out where all of v is finite: that can only change the sign of a sum
+ * that is zero. So NaN and infinity end up where they do in the plain loop.
  *
  * No call allocates, starts a thread or fails. Calls on different rows of W, or
  * on different W, may run at the same time, each with scratch memory of its own. */

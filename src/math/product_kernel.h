@@ -18,6 +18,7 @@
 #include <stdbool.h>
 
 #include "math/product.h"
+#include "math/sparse.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +55,7 @@ struct product_kernel {
     void (*pack_u)(const struct product_rows *from, float *to, size_t apart);
     void (*pack_v)(const struct product_rows *from, float *to, size_t apart);
     void (*strip)(const struct product_strip *strip);
+    const struct sparse_kernel *sparse; /* where many of u are zero; may be NULL */
 };
 
 #ifdef __cplusplus

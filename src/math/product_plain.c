@@ -15,4 +15,5 @@ const struct product_kernel product_plain = {
     .pack_u = pack_u,
     .pack_v = pack_v,
     .strip = strip,
+    .sparse = &sparse_plain,
 };

@@ -58,7 +58,15 @@ static void want(struct trial *t)
         }
 }
 
-static void trial_init(struct trial *t, struct dense_shape shape, uint64_t seed)
+/* What a relu leaves: one of `keep` stays. 1: all. */
+static void thin_out(float *at, size_t count, uint64_t keep, struct rng *rng)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rng_below(rng, keep) != 0)
+            at[i] = i % 2 == 0 ? 0.0F : -0.0F;
+}
+
+static void trial_init(struct trial *t, struct dense_shape shape, uint64_t keep, uint64_t seed)
 {
     const size_t rows = shape.rows, cols = shape.cols, batch = shape.batch;
     struct rng rng;
@@ -72,6 +80,7 @@ static void trial_init(struct trial *t, struct dense_shape shape, uint64_t seed)
                         .dx = heap(batch * cols),
                         .g = heap(rows * cols),
                         .scratch = heap(dense_scratch_floats(&shape))};
+    thin_out(t->dy, batch * rows, keep, &rng);
     want(t);
 }
 
@@ -122,13 +131,18 @@ static void check(const struct trial *t, const struct dense_kernel *kernel)
     equal(got, t->g, s->rows * s->cols, "gradient", kernel);
 }
 
-static void check_all(struct dense_shape shape, uint64_t seed)
+static void check_thinned(struct dense_shape shape, uint64_t keep, uint64_t seed)
 {
     struct trial t;
-    trial_init(&t, shape, seed);
+    trial_init(&t, shape, keep, seed);
     for (size_t i = 0; dense_kernel_at(i) != NULL; i++)
         check(&t, dense_kernel_at(i));
     trial_fini(&t);
+}
+
+static void check_all(struct dense_shape shape, uint64_t seed)
+{
+    check_thinned(shape, 1, seed);
 }
 
 TEST(every_kernel_follows_the_chain)
@@ -154,6 +168,17 @@ TEST(drawn_shapes_follow_the_chain)
                                        .cols = (size_t)rng_below(&rng, 300) + 1,
                                        .batch = (size_t)rng_below(&rng, i % 2 == 0 ? 70 : 6) + 1},
                   i);
+}
+
+TEST(zeros_that_are_left_out_change_no_bit)
+{
+    (void)state;
+    static const struct dense_shape shapes[] = {{64, 96, 8},  {65, 97, 9},    {1, 1, 8},
+                                                {63, 95, 32}, {128, 288, 33}, {200, 400, 70},
+                                                {300, 8, 8},  {5, 500, 100}};
+    for (uint64_t keep = 2; keep <= 50; keep *= 5)
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+            check_thinned(shapes[i], keep, i);
 }
 
 TEST(without_a_bias_the_chain_begins_at_zero)
@@ -183,6 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_follows_the_chain),
         cmocka_unit_test(drawn_shapes_follow_the_chain),
+        cmocka_unit_test(zeros_that_are_left_out_change_no_bit),
         cmocka_unit_test(without_a_bias_the_chain_begins_at_zero),
         cmocka_unit_test(the_last_kernel_is_plain),
     };

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,13 @@ static float draw_odd(struct rng *rng)
     const size_t count = sizeof odd / sizeof odd[0];
     size_t i = (size_t)rng_below(rng, 4 * count);
     return i < count ? odd[i] : draw(rng) * 0x1p-62F;
+}
+
+/* What a relu leaves. */
+static float draw_few(struct rng *rng)
+{
+    float x = draw(rng);
+    return x > 0 ? x : x > -0.5F ? 0.0F : -0.0F;
 }
 
 static float *numbers(size_t count, struct rng *rng, float (*next)(struct rng *))
@@ -336,6 +344,51 @@ TEST(rows_that_were_not_asked_for_are_left_alone)
         }
 }
 
+TEST(zeros_that_are_left_out_change_no_bit)
+{
+    (void)state;
+    static const size_t heights[] = {1, 63, 64, 65, 200}, widths[] = {1, 95, 96, 97, 500};
+    static const size_t depths[] = {8, 31, 64, 65};
+    for (size_t i = 0; i < 5 * 5 * 4; i++)
+        for (size_t threads = 0; threads <= 3; threads += 3) {
+            struct trial t;
+            const size_t depth = depths[i / 25];
+            const struct shape shape = {.m = heights[i % 5],
+                                        .n = widths[i / 5 % 5],
+                                        .gap = i % 3,
+                                        .rows = {depth / 3, 0, depth - depth / 3},
+                                        .count = 3};
+            trial_init(&t, &shape, i, draw_few);
+            trial_run(&t, threads);
+            trial_fini(&t);
+        }
+}
+
+/* Columns in more than one pass. */
+TEST(wide_products_leave_zeros_out_too)
+{
+    (void)state;
+    struct trial t;
+    trial_init(&t, &(struct shape){.m = 66, .n = 4500, .rows = {40}, .count = 1}, 1, draw_few);
+    trial_run(&t, 0);
+    trial_fini(&t);
+}
+
+/* Left out, it would be hidden. */
+TEST(a_zero_times_infinity_is_nan_among_many_zeros)
+{
+    (void)state;
+    struct trial t;
+    trial_init(&t, &(struct shape){.m = 70, .n = 100, .rows = {10, 10}, .count = 2}, 1, draw_few);
+    ((float *)(uintptr_t)t.blocks[1].v)[700] = -INFINITY;
+    trial_run(&t, 0);
+    size_t hidden = 0;
+    for (size_t m = 0; m < t.p.m; m++)
+        hidden += isnan(t.want[PRODUCT_STORE][m * t.p.stride]) != 0;
+    assert_true(hidden > 0 && hidden < t.p.m);
+    trial_fini(&t);
+}
+
 /* 300 rows as one block, and as the same rows cut at two other places. */
 TEST(how_the_rows_are_cut_changes_no_bit)
 {
@@ -450,6 +503,9 @@ int main(void)
         cmocka_unit_test(a_zero_factor_times_infinity_is_nan),
         cmocka_unit_test(four_threads_give_the_bits_of_one),
         cmocka_unit_test(rows_that_were_not_asked_for_are_left_alone),
+        cmocka_unit_test(zeros_that_are_left_out_change_no_bit),
+        cmocka_unit_test(wide_products_leave_zeros_out_too),
+        cmocka_unit_test(a_zero_times_infinity_is_nan_among_many_zeros),
         cmocka_unit_test(how_the_rows_are_cut_changes_no_bit),
         cmocka_unit_test(nothing_needs_to_be_aligned),
         cmocka_unit_test(the_bias_is_a_chain_of_additions),
