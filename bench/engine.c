@@ -47,16 +47,16 @@ static bool before(void *ctx, size_t param)
     return tri_sync(training->job, (uint32_t)param, training->err) == TRI_OK;
 }
 
-static bool ready(void *ctx, size_t number)
+static bool done(void *ctx, size_t number)
 {
     const struct training *training = ctx;
     return layer_update(training->job, (uint32_t)number, net_param(training->net, number),
-                        training->batch, 0.001F, training->err) == TRI_OK;
+                        training->batch, 0.001F, false, training->err) == TRI_OK;
 }
 
 static bool step(struct training *training)
 {
-    const struct net_calls calls = {training, before, ready};
+    const struct net_calls calls = {.ctx = training, .before = before, .done = done};
     return net_forward(training->net, true, 0, &calls) && net_backward(training->net, &calls) &&
            tri_clock(training->job, NULL, training->err) == TRI_OK;
 }

@@ -248,6 +248,32 @@ static tri_status measure_and_print(struct measured *m, bool json, struct buf *o
     return TRI_OK;
 }
 
+/* Leaves the cases whose names hold the text, in an array of its own. */
+static tri_status choose(const struct mem *mem, const char *only, struct bench_plan *plan,
+                         struct bench_case **chosen, tri_error *err)
+{
+    size_t kept = 0, first = 0;
+    *chosen = mem_array(mem, plan->count, sizeof **chosen);
+    if (*chosen == NULL)
+        return fail_nomem(err, "the cases");
+    for (size_t i = 0; i < plan->count; i++) {
+        if (strstr(plan->cases[i].name, only) == NULL)
+            continue;
+        if (i == plan->default_case)
+            first = kept;
+        (*chosen)[kept++] = plan->cases[i];
+    }
+    if (kept == 0 && plan->count > 0) {
+        fail(err, TRI_EINPUT, "no case has '%.60s' in its name", only);
+        fail_next(err, "'%s' is one; without --only all are measured", plan->cases[0].name);
+        return TRI_EINPUT;
+    }
+    plan->cases = *chosen;
+    plan->count = kept;
+    plan->default_case = first;
+    return TRI_OK;
+}
+
 static bool is_quick(void)
 {
     const char *asked = getenv("TRIDENT_QUICK");
@@ -258,6 +284,7 @@ tri_status bench_run(const struct bench *bench, const struct bench_options *opti
                      const struct mem *mem, struct buf *out, tri_error *err)
 {
     struct bench_wish wish = options->wish;
+    struct bench_case *chosen = NULL;
     struct measured m = {.bench = bench, .progress = options->progress};
     wish.quick = is_quick();
     m.repeats = wish.quick ? QUICK_REPEATS : bench->repeats;
@@ -266,14 +293,17 @@ tri_status bench_run(const struct bench *bench, const struct bench_options *opti
     tri_status status = bench->open(mem, &wish, &m.plan, err);
     if (status != TRI_OK)
         return status;
-    m.runs = mem_array(mem, m.repeats * m.plan.count, sizeof *m.runs);
-    m.sorted = mem_array(mem, m.repeats, sizeof *m.sorted);
-    if (m.runs != NULL && m.sorted != NULL)
-        status = measure_and_print(&m, options->json, out, err);
-    else
-        status = fail_nomem(err, "the measurements");
+    if (options->only != NULL)
+        status = choose(mem, options->only, &m.plan, &chosen, err);
+    if (status == TRI_OK) {
+        m.runs = mem_array(mem, m.repeats * m.plan.count, sizeof *m.runs);
+        m.sorted = mem_array(mem, m.repeats, sizeof *m.sorted);
+        status = m.runs != NULL && m.sorted != NULL ? measure_and_print(&m, options->json, out, err)
+                                                    : fail_nomem(err, "the measurements");
+    }
     mem_free(mem, m.sorted);
     mem_free(mem, m.runs);
+    mem_free(mem, chosen);
     bench->close(mem, &m.plan);
     return status;
 }

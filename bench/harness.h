@@ -73,8 +73,9 @@ struct bench {
 
 struct bench_options {
     bool json;
-    size_t repeats; /* 0: as the benchmark has it */
-    FILE *progress; /* a line that changes, for a terminal; NULL: none */
+    size_t repeats;   /* 0: as the benchmark has it */
+    const char *only; /* cases whose names hold this; NULL: all */
+    FILE *progress;   /* a line that changes, for a terminal; NULL: none */
     struct bench_wish wish;
 };
 

@@ -16,7 +16,8 @@ enum {
     BATCHES = 6,
     TEXTS = 3,
     TEXT_PLACES = TEXTS * BATCHES,
-    PLACES = TEXT_PLACES + 1,
+    WIDE_PLACES = 3,
+    PLACES = TEXT_PLACES + WIDE_PLACES,
     AGAINST = 3,
     TURNS = 64,
 };
@@ -219,9 +220,10 @@ static void set_places(struct state *state, bool quick)
     for (size_t i = 0; i < TEXT_PLACES && (!quick || i == 0); i++)
         state->place[state->places++] = (struct place){
             .state = state, .net = &text_nets[i / BATCHES], .batch = batches[i % BATCHES]};
-    if (!quick)
+    static const uint32_t wide[WIDE_PLACES] = {1, 8, 32};
+    for (size_t i = 0; i < WIDE_PLACES && !quick; i++)
         state->place[state->places++] =
-            (struct place){.state = state, .net = &wide_net, .batch = 32};
+            (struct place){.state = state, .net = &wide_net, .batch = wide[i]};
 }
 
 static size_t set_cases(struct state *state)

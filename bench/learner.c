@@ -1,27 +1,20 @@
 /* Learners read weights in place and step them in place, each in a process of its own. */
 #include "bench/learner.h"
 
-#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 
 /* COPY_FLOATS: room for the largest net, 4 x 4096. Memory that is not touched costs nothing. */
 enum {
     COPY_FLOATS = 70000000,
-    ALIGN = 16,
-    SAMPLES = 4096,
     TIMES = 65536,
     FEW = 8,
 };
 #define COPY_BYTES (COPY_FLOATS * sizeof(float))
-
-static const float rate = 0.02F;
 
 /* The weights come behind it: a copy, and another for a learner that has its own. */
 struct learner_shared {
@@ -55,83 +48,12 @@ void learner_unmap(struct learner_shared *shared)
 struct learner {
     const struct learner_run *run;
     struct learner_shared *shared;
-    struct net *net;
+    struct lesson lesson;
     uint32_t number;
-    uint32_t *tokens, *labels; /* SAMPLES of them; NULL: one batch of images for ever */
-    size_t next;
-    double loss, samples; /* sum of the losses of the last steps, and of how many samples */
-    double *times;        /* of steps that nothing disturbed */
+    double *times; /* of steps that nothing disturbed */
     size_t count;
     uint64_t other[2]; /* the other's steps when the last two of this one began */
 };
-
-/* ---- the net ---- */
-
-/* All learners begin with the same values and write them before any begins. */
-static void move_weights(struct learner *l)
-{
-    float *at = l->shared->weights + (l->run->apart ? l->number * (size_t)COPY_FLOATS : 0);
-    for (size_t i = 0; i < net_params(l->net); i++) {
-        const struct param *param = net_param(l->net, i);
-        const size_t weights = (size_t)param->rows * param->cols;
-        const size_t bias = param->bias != NULL ? param->rows : 0;
-        memcpy(at, param->weights, weights * sizeof *at);
-        if (bias > 0)
-            memcpy(at + weights, param->bias, bias * sizeof *at);
-        net_use_weights(l->net, i, at, at + weights);
-        at += (weights + bias + ALIGN - 1) / ALIGN * ALIGN;
-    }
-}
-
-/* Labels that can be learned, or relus die and less is left to do: in each text there are words
- * that go with its label. */
-static bool make_texts(struct learner *l)
-{
-    enum { KEYS = 3, WORDS = 4, FIRST = 2 };
-    const struct net_data *data = &l->run->net->data;
-    const uint64_t words = data->words - FIRST;
-    struct rng rng;
-    rng_init(&rng, 5);
-    l->tokens = mem_array(&mem_libc, (size_t)SAMPLES * data->length, sizeof *l->tokens);
-    l->labels = mem_array(&mem_libc, SAMPLES, sizeof *l->labels);
-    if (l->tokens == NULL || l->labels == NULL)
-        return false;
-    for (size_t i = 0; i < SAMPLES; i++) {
-        uint32_t *text = l->tokens + i * data->length;
-        const uint64_t label = rng_below(&rng, data->classes);
-        l->labels[i] = (uint32_t)label;
-        for (uint32_t j = 0; j < data->length; j++)
-            text[j] = FIRST + (uint32_t)rng_below(&rng, words);
-        for (int j = 0; j < KEYS; j++) {
-            const uint64_t word = (label * WORDS + rng_below(&rng, WORDS)) % words;
-            text[rng_below(&rng, data->length)] = FIRST + (uint32_t)word;
-        }
-    }
-    return true;
-}
-
-static void make_images(struct learner *l)
-{
-    const struct net_data *data = &l->run->net->data;
-    const struct net_batch batch = net_batch(l->net);
-    struct rng rng;
-    rng_init(&rng, l->number);
-    for (size_t i = 0; i < l->run->batch * shape3_floats(data->image); i++)
-        batch.images[i] = (float)rng_unit(&rng) - 0.5F;
-    for (uint32_t i = 0; i < l->run->batch; i++)
-        batch.labels[i] = (uint32_t)rng_below(&rng, data->classes);
-}
-
-static void next_batch(struct learner *l)
-{
-    const struct net_batch batch = net_batch(l->net);
-    const size_t length = l->run->net->data.length;
-    for (uint32_t k = 0; l->tokens != NULL && k < l->run->batch; k++) {
-        const size_t i = l->next++ % SAMPLES;
-        memcpy(batch.tokens + k * length, l->tokens + i * length, length * sizeof *l->tokens);
-        batch.labels[k] = l->labels[i];
-    }
-}
 
 /* ---- steps ---- */
 
@@ -153,15 +75,10 @@ static uint64_t others_steps(const struct learner *l)
 
 static void learn(struct learner *l)
 {
-    double loss;
-    uint32_t right;
-    next_batch(l);
-    (void)net_forward(l->net, true, 0, NULL);
-    net_loss(l->net, l->run->batch, &loss, &right);
-    (void)net_learn(l->net, -rate / (float)l->run->batch, NULL);
-    const double keep = 1 - 1.0 / 64; /* what counts is the end */
-    l->loss = keep * l->loss + loss;
-    l->samples = keep * l->samples + l->run->batch;
+    lesson_next(&l->lesson);
+    (void)net_forward(l->lesson.net, true, 0, NULL);
+    lesson_note(&l->lesson);
+    (void)net_learn(l->lesson.net, -LESSON_LR / (float)l->run->batch, NULL);
     atomic_fetch_add_explicit(&l->shared->steps[l->number], 1, memory_order_relaxed);
 }
 
@@ -216,44 +133,30 @@ static int by_size(const void *a, const void *b)
 
 static tri_status sum_up(const struct learner *l, struct crew_board *board, tri_error *err)
 {
-    const double loss = l->loss / l->samples, chance = log((double)l->run->net->data.classes);
     qsort(l->times, l->count, sizeof l->times[0], by_size);
     board->numbers[l->number] = l->count >= FEW ? l->run->batch / l->times[l->count / 2] : 0;
-    if (isfinite(loss) && loss < 1.3 * chance)
-        return TRI_OK;
-    return fail(err, TRI_EIO, "a learner's loss is %g, so its speed means nothing: %g is chance",
-                loss, chance);
-}
-
-static void fini(struct learner *l)
-{
-    net_free(l->net);
-    mem_free(&mem_libc, l->tokens);
-    mem_free(&mem_libc, l->labels);
-    mem_free(&mem_libc, l->times);
+    return lesson_check(&l->lesson, err);
 }
 
 tri_status learner_body(void *ctx, uint32_t number, struct crew_board *board, tri_error *err)
 {
     const struct learner_run *run = ctx;
-    const struct learner_net *what = run->net;
     struct learner l = {.run = run, .shared = run->shared, .number = number};
-    l.next = (size_t)SAMPLES / run->learners * number;
-    tri_status status = net_new(what->model, &what->data, run->batch, 1, &mem_libc, &l.net, err);
+    tri_status status = lesson_open(&l.lesson, run->net, run->batch, run->learners, number, err);
     if (status != TRI_OK)
         return status;
     l.times = mem_array(&mem_libc, TIMES, sizeof *l.times);
-    if (l.times == NULL || (what->data.length > 0 && !make_texts(&l))) {
-        fini(&l);
+    if (l.times == NULL) {
+        lesson_close(&l.lesson);
         return fail_nomem(err, "a learner");
     }
-    if (what->data.length == 0)
-        make_images(&l);
-    move_weights(&l);
+    /* All begin with the same values and write them before any begins. */
+    lesson_move(&l.lesson, l.shared->weights + (run->apart ? number * (size_t)COPY_FLOATS : 0));
     if (run->learners > 1)
-        net_avoid(l.net, number + 1);
+        net_avoid(l.lesson.net, number + 1);
     train(&l, board);
     status = sum_up(&l, board, err);
-    fini(&l);
+    mem_free(&mem_libc, l.times);
+    lesson_close(&l.lesson);
     return status;
 }

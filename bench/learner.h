@@ -3,15 +3,7 @@
 #define TRIDENT_BENCH_LEARNER_H
 
 #include "bench/crew.h"
-#include "engine/net.h"
-
-/* What they train. */
-struct learner_net {
-    const char *name;
-    const char *model; /* as net_new() takes it */
-    struct net_data data;
-    uint32_t warm_up; /* steps before the window opens */
-};
+#include "bench/lesson.h"
 
 struct learner_shared;
 

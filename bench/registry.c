@@ -2,10 +2,10 @@
 #include "bench/harness.h"
 
 extern const struct bench bench_crc32c, bench_product, bench_ps, bench_step, bench_mlp, bench_wfbp,
-    bench_engine, bench_local, bench_hogwild;
+    bench_engine, bench_local, bench_hogwild, bench_learners, bench_checkpoint;
 static const struct bench *const benches[] = {
-    &bench_crc32c, &bench_product, &bench_ps,    &bench_step,    &bench_mlp,
-    &bench_wfbp,   &bench_engine,  &bench_local, &bench_hogwild,
+    &bench_crc32c, &bench_product, &bench_ps,      &bench_step,     &bench_mlp,        &bench_wfbp,
+    &bench_engine, &bench_local,   &bench_hogwild, &bench_learners, &bench_checkpoint,
 };
 
 const struct bench *bench_at(size_t i)

@@ -14,7 +14,7 @@ struct bench_settings {
     bool json;
     uint64_t repeats;
     double seconds;
-    const char *chunks;
+    const char *chunks, *only;
 };
 
 static const struct bench *find(const char *name)
@@ -122,6 +122,7 @@ static tri_status bench_command(struct cli *cli, const void *settings,
     struct bench_options options = {
         .json = given->json,
         .repeats = (size_t)given->repeats,
+        .only = given->only,
         .progress = terminal >= 0 && isatty(terminal) ? cli->err : NULL,
         .wish = {.seconds = given->seconds, .serve = serve},
     };
@@ -143,7 +144,8 @@ static const struct option_row bench_rows[] = {
     {.name = "seconds",
      .value = "S",
      .otherwise = "a time for each",
-     .help = "how long one turn of several processes lasts, as 2s; for ps, mlp and wfbp",
+     .help = "how long one turn of several processes lasts, as 2s; for ps, mlp, wfbp, learners "
+             "and checkpoint",
      .type = OPTION_TIME,
      .offset = offsetof(struct bench_settings, seconds),
      .max = 600},
@@ -153,6 +155,12 @@ static const struct option_row bench_rows[] = {
      .help = "the chunks to try; for ps and wfbp",
      .type = OPTION_TEXT,
      .offset = offsetof(struct bench_settings, chunks)},
+    {.name = "only",
+     .value = "TEXT",
+     .otherwise = "all",
+     .help = "the cases with this in their names",
+     .type = OPTION_TEXT,
+     .offset = offsetof(struct bench_settings, only)},
     {.name = "json",
      .help = "one JSON document instead of a table",
      .type = OPTION_FLAG,
@@ -176,10 +184,13 @@ const struct command command_bench = {
         "Numbers need a quiet machine: the spread beside each says how quiet it was. "
         "TRIDENT_QUICK=1 in the environment measures fewer cases and repeats. The baseline of "
         "product is OpenBLAS, from Debian's package libopenblas0-pthread; mlp is also held "
-        "against PyTorch where python3-torch is installed; wfbp runs on nodes that tools/netns of "
-        "the source tree makes.\n\n"
-        "ps, mlp and wfbp start processes of their own, which use the library as any program does. "
-        "The processor time beside ps is that of all of them.",
+        "against PyTorch where python3-torch is installed, and learners against Open MPI where "
+        "openmpi-bin is, and libopenmpi-dev was when trident was built; wfbp runs on nodes that "
+        "tools/netns of the source tree makes.\n\n"
+        "ps, mlp, wfbp and checkpoint start processes of their own, which use the library as any "
+        "program does. The processor time beside ps is that of all of them. checkpoint saves in "
+        "TMPDIR, or in /var/tmp.",
     .examples = "trident bench\ntrident bench crc32c\ntrident bench product --repeats 15 --json\n"
-                "trident bench ps --chunk 256KiB,2MiB --seconds 2s",
+                "trident bench ps --chunk 256KiB,2MiB --seconds 2s\n"
+                "trident bench engine --only 4096",
 };

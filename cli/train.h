@@ -29,7 +29,7 @@ struct train_settings {
     const char *data, *test, *model;
     uint64_t label_column, text_column, max_length;
     unsigned header; /* enum data_header */
-    uint64_t learners, restarts;
+    uint64_t learners, restarts, exchange_every;
     unsigned local; /* of train_locals */
     bool locked;
     const char *recipe;

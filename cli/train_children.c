@@ -114,7 +114,6 @@ static tri_status start(struct train_children *children, struct train_child *chi
     run_environment_fini(&environment);
     child->running = status == TRI_OK;
     child->wanted = false;
-    child->pid = status == TRI_OK ? (uint64_t)child->process.pid : 0;
     return status;
 }
 

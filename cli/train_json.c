@@ -54,6 +54,7 @@ static void put_learners(struct json_out *json, const struct train_outcome *outc
     const struct train_report *report = &outcome->report;
     json_out_string(json, "local", request->local);
     json_out_bool(json, "locked", request->settings.locked);
+    json_out_count(json, "exchange_every", request->settings.exchange_every);
     json_out_object(json, "staleness");
     json_out_number(json, "mean", outcome->reported ? report->stale_mean : NAN);
     json_out_number(json, "max", outcome->reported ? (double)report->stale_max : NAN);
@@ -63,7 +64,7 @@ static void put_learners(struct json_out *json, const struct train_outcome *outc
     json_out_count(json, "applied", report->applied);
     json_out_count(json, "lost", report->lost);
     json_out_count(json, "torn", report->torn);
-    json_out_count(json, "partial", report->partial);
+    json_out_count(json, "possibly_partial", report->partial);
     json_out_count(json, "discarded", report->discarded);
     json_out_close(json);
     json_out_object(json, "restarts");

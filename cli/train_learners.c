@@ -58,7 +58,8 @@ static void hear_begun(struct launch *launch, uint32_t rank, struct train_report
 {
     if (launch->keep.batch_of_all == 0 && rank == 0)
         train_live_begun(&launch->live, launch->request, report);
-    launch->keep.batch_of_all = (uint64_t)report->batch * launch->outcome.workers;
+    launch->keep.batch_of_all = (uint64_t)report->batch * launch->outcome.workers *
+                                launch->request->settings.exchange_every;
     launch->keep.samples = report->train_samples;
     forget(launch, report);
 }
@@ -155,6 +156,35 @@ static void tell_end(struct launch *launch, uint32_t rank, const struct process_
                   (unsigned)rank, end->code);
 }
 
+/* How often the seat was taken; of the server how often one has sat down. */
+static uint32_t taken(const struct launch *launch, uint32_t number)
+{
+    struct local_seat_stats seat;
+    struct local_stats stats;
+    if (launch->job == NULL)
+        return 0;
+    if (number < launch->children.learners) {
+        local_seat_stats(launch->job, number, &seat);
+        return seat.joins;
+    }
+    local_stats(launch->job, &stats);
+    return stats.server_starts;
+}
+
+static tri_status start_child(struct launch *launch, uint32_t number, const char *role,
+                              tri_error *err)
+{
+    launch->children.all[number].before = taken(launch, number);
+    return train_child_start(&launch->children, number, role, err);
+}
+
+/* Not by its process id, which is written down a moment before it counts: one that is killed in
+ * between has sat nowhere. */
+static bool had_seat(const struct launch *launch, uint32_t number)
+{
+    return taken(launch, number) > launch->children.all[number].before;
+}
+
 /* One that never sat down: the watchdog of the region does not know of it. */
 static void after_early_end(struct launch *launch, uint32_t rank, struct train_child *child)
 {
@@ -162,22 +192,13 @@ static void after_early_end(struct launch *launch, uint32_t rank, struct train_c
     tell_end(launch, rank, &child->end);
     if (child->quick++ < TRIES) {
         launch->outcome.restarts.learners++;
-        if (train_child_start(&launch->children, rank, TRAIN_ROLE_WORKER, &err) != TRI_OK)
+        if (start_child(launch, rank, TRAIN_ROLE_WORKER, &err) != TRI_OK)
             fail_with(launch, rank, &err);
         return;
     }
     fail(&err, TRI_EPEER, "it was ended %d times before it had begun", TRIES + 1);
     fail_next(&err, "see the lines behind [%u]", (unsigned)rank);
     fail_with(launch, rank, &err);
-}
-
-static bool had_seat(const struct launch *launch, uint32_t rank, uint64_t pid)
-{
-    struct local_seat_stats seat;
-    if (launch->job == NULL)
-        return false;
-    local_seat_stats(launch->job, rank, &seat);
-    return seat.pid == pid;
 }
 
 /* Deals with learners that have ended since the last look. A learner that tells of an error has not
@@ -192,19 +213,17 @@ static void look_at_ends(struct launch *launch, bool restart)
         bool well = child->end.code == 0 && child->end.signal == 0;
         if (!well && launch->errors[i].status != TRI_OK && child->end.signal == 0)
             fail_with(launch, i, &launch->errors[i]);
-        else if (!well && restart && !had_seat(launch, i, child->pid))
+        else if (!well && restart && !had_seat(launch, i))
             after_early_end(launch, i, child);
     }
     struct train_child *server = &launch->children.all[launch->children.learners];
-    struct local_stats stats;
     if (!server->wanted || server->running || launch->job == NULL)
         return;
     server->wanted = false;
-    local_stats(launch->job, &stats);
-    if (!restart || server->end.signal == 0 || stats.server_pid == server->pid)
+    if (!restart || server->end.signal == 0 || had_seat(launch, launch->children.learners))
         return;
     launch->outcome.restarts.server++;
-    (void)train_child_start(&launch->children, launch->children.learners, TRAIN_ROLE_SERVER, NULL);
+    (void)start_child(launch, launch->children.learners, TRAIN_ROLE_SERVER, NULL);
 }
 
 /* Hears the children. False: it is over, by a signal or a failure. */
@@ -228,7 +247,7 @@ static tri_status save(void *ctx, const struct local_snapshot *snapshot, tri_err
 static tri_status start_server(void *ctx, tri_error *err)
 {
     struct launch *launch = ctx;
-    return train_child_start(&launch->children, launch->children.learners, TRAIN_ROLE_SERVER, err);
+    return start_child(launch, launch->children.learners, TRAIN_ROLE_SERVER, err);
 }
 
 static tri_status start_learner(void *ctx, uint32_t seat, tri_error *err)
@@ -236,7 +255,7 @@ static tri_status start_learner(void *ctx, uint32_t seat, tri_error *err)
     struct launch *launch = ctx;
     launch->children.all[seat].quick = 0;
     launch->errors[seat] = (tri_error){0};
-    return train_child_start(&launch->children, seat, TRAIN_ROLE_WORKER, err);
+    return start_child(launch, seat, TRAIN_ROLE_WORKER, err);
 }
 
 static bool each(void *ctx, const struct local_stats *stats)
@@ -298,7 +317,7 @@ static tri_status begin(struct launch *launch, tri_error *err)
         .mem = launch->cli->mem, .log = &launch->log, .name = name, .wait_ms = 1};
     tri_status status = TRI_OK;
     for (uint32_t i = 0; i < launch->children.learners && status == TRI_OK; i++)
-        status = train_child_start(&launch->children, i, TRAIN_ROLE_WORKER, err);
+        status = start_child(launch, i, TRAIN_ROLE_WORKER, err);
     while (status == TRI_OK && pump(launch, PERIOD_MS, true)) {
         if (launch->job == NULL)
             (void)local_attach(&options, &launch->job, NULL);
@@ -348,7 +367,7 @@ static tri_status await_result(struct launch *launch, tri_error *err)
             fail_next(err, "see the lines behind [0]; --checkpoint keeps what was learnt");
             return TRI_EPEER;
         }
-        tri_status status = train_child_start(&launch->children, 0, TRAIN_ROLE_FINISH, err);
+        tri_status status = start_child(launch, 0, TRAIN_ROLE_FINISH, err);
         if (status != TRI_OK)
             return status;
     }

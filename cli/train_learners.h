@@ -23,7 +23,7 @@ struct train_child {
     bool wanted;    /* its end was not dealt with yet */
     uint32_t quick; /* ends in a row before it had a seat */
     struct process_end end;
-    uint64_t pid; /* of the last one */
+    uint32_t before; /* how often its seat had been taken when it was started */
 };
 
 enum { TRAIN_VARIABLES = 4 };

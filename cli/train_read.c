@@ -336,11 +336,12 @@ static tri_status check_learners(const struct train_settings *settings, tri_erro
                        : !is_auto(settings->scheme)                ? "scheme"
                        : strcmp(settings->consistency, "bsp") != 0 ? "consistency"
                                                                    : NULL;
-    const char *without = given                     ? NULL
-                          : settings->local > 0     ? "local"
-                          : settings->locked        ? "locked"
-                          : settings->restarts != 3 ? "learner-restarts"
-                                                    : NULL;
+    const char *without = given                          ? NULL
+                          : settings->local > 0          ? "local"
+                          : settings->locked             ? "locked"
+                          : settings->restarts != 3      ? "learner-restarts"
+                          : settings->exchange_every > 1 ? "exchange-every"
+                                                         : NULL;
     if (with != NULL) {
         fail(err, TRI_EINPUT, "options '--learners' and '--%s' do not go together", with);
         fail_why(err, "learners share memory; --local says how");
@@ -371,6 +372,18 @@ static tri_status check_pairs(const struct train_settings *settings, tri_error *
     return TRI_EINPUT;
 }
 
+/* Steps add up to one only if each is no more than its gradient. */
+static tri_status check_exchange(const struct train_request *request, tri_error *err)
+{
+    if (request->settings.exchange_every <= 1 || strcmp(request->optimizer, "sgd") == 0)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "options '--exchange-every' and '--optimizer %.60s' do not go together",
+         request->optimizer);
+    fail_why(err, "what an optimiser remembers is with the shared parameters, not with a learner");
+    fail_next(err, "take --optimizer sgd, or leave out --exchange-every");
+    return TRI_EINPUT;
+}
+
 static void fill(struct train_request *request)
 {
     const struct train_settings *settings = &request->settings;
@@ -398,6 +411,7 @@ static void fill(struct train_request *request)
     options->checkpoint_every = settings->checkpoint_every;
     options->resume = settings->resume;
     options->time_ops = settings->profile;
+    options->exchange_every = (uint32_t)settings->exchange_every;
     bool direct = strcmp(request->optimizer, "sgd") == 0;
     request->local = settings->local > 0 ? train_locals[settings->local]
                      : direct            ? "direct"
@@ -425,6 +439,8 @@ tri_status train_read(int argc, const char *const *argv, struct train_request *r
         status = find_defaults(&request->settings, &defaults, err);
     if (status == TRI_OK)
         status = read_numbers(defaults, request, err);
+    if (status == TRI_OK)
+        status = check_exchange(request, err);
     fill(request);
     return status;
 }

@@ -31,6 +31,9 @@ tri_status train_serve(struct cli *cli, tri_error *err)
     struct local_job *job = NULL;
     tri_status status = attach(cli, 0, &settings, &job, err);
     const struct local_serve_options options = {.threads = 1, .until_done = true};
+    struct local_faults faults = {0};
+    if (status == TRI_OK)
+        status = local_faults_arm(job, LOCAL_ANY, settings.local_fault, &faults, err);
     if (status == TRI_OK)
         status = local_serve(job, &options, err);
     if (status != TRI_OK && job != NULL)

@@ -3,7 +3,9 @@
  *
  * -DG=n -DG1=n gradients of each learner       -DD=n  learners that may die
  * -DHANDS      learner 0 has a push thread     -DLOCKED  readers and the writer keep apart
- * -DSERVER_DIES=n  times; another one takes up  -DDIRECT  no server, learners step by themselves */
+ * -DSERVER_DIES=n  times; another one takes up  -DDIRECT  no server, learners step by themselves
+ * -DPULLS      learner 0 has a pull thread, and only reads what changes G1 times
+ * -DSYNC       rounds of one gradient of each */
 #ifndef G
 #define G 3
 #endif
@@ -23,12 +25,15 @@
 /* Who sleeps, and on what. */
 #define PUSHER L
 #define SERVER (L + 1)
-#define SLEEPERS (L + 2)
+#define PULLER (L + 2)
+#define SLEEPERS (L + 3)
 #define WORK 0
 #define SPACE(i) (1 + (i))
 #define HAND (1 + L)
 #define LOCK (2 + L)
-#define EVENTS (3 + L)
+#define PULL (3 + L)
+#define NEWS (4 + L)
+#define EVENTS (5 + L)
 
 byte word[EVENTS];     /* event counts: the lowest bit says that somebody may sleep */
 byte asleep[SLEEPERS]; /* 0: awake; else the event + 1 */
@@ -51,8 +56,19 @@ bool orphaned; /* its owner was a server that is dead */
 bool handed, leaving; /* the hand-over of learner 0 */
 byte buffer[2], fill;
 
+#ifdef PULLS
+byte weights, changes;     /* what has been stepped, and how often it was said */
+bool brought, fresh;       /* the hand-over of the pull thread, and what it says */
+byte front, copying;       /* the copy that is read; the one that is written, + 1 */
+byte content[2], label[2]; /* of the copies: what is in them, and what they are known by */
+#endif
+#ifdef SYNC
+byte round, clocks[L * S], seq[L]; /* rounds done; of each slot; the tails after the round */
+#endif
+
 /* Names for what is asserted. */
 bool applied_once, right_gradient, apart, counts_agree;
+bool stands_still, skipped_current, one_each;
 
 #ifdef WAKE_FORGOTTEN /* mutant: who publishes does not wake the server */
 #define AFTER_PUBLISH skip
@@ -205,7 +221,11 @@ inline push(by, q, value)
     slot[q * S + (head[q] - 1) % S] = value;
 #else
     atomic { begun[q]++; slot[q * S + head[q] % S] = 0 };   /* begin */
+#ifdef SYNC
+    atomic { slot[q * S + head[q] % S] = value; clocks[q * S + head[q] % S] = round };
+#else
     slot[q * S + head[q] % S] = value;                      /* fill */
+#endif
     head[q]++;                                              /* publish */
 #endif
     AFTER_PUBLISH                                           /* wake server */
@@ -260,12 +280,100 @@ proctype pusher()
 }
 #endif
 
+#ifdef PULLS
+#define REUSE 2
+/* Brings the copy behind the front one up to date, whenever it is told to. */
+proctype puller()
+{
+    byte key, need, k;
+    bool current;
+    {
+        do
+        :: true ->
+            wait_until(PULLER, PULL, !brought || leaving);
+            if
+            :: leaving -> break
+            :: else ->
+                atomic {                                    /* skip */
+                    current = changes == label[front];
+                    skipped_current = !current || content[front] >= changes;
+                    assert(skipped_current)
+                };
+                if
+                :: current -> fresh = false
+                :: else ->
+#ifdef LABELLED_LATE /* mutant: what came while it was copied counts as copied */
+                    copying = 2 - front;
+                    content[1 - front] = weights;
+                    atomic { copying = 0; label[1 - front] = changes };
+#else
+#ifdef COPIED_TO_FRONT /* mutant */
+                    atomic { copying = 1 + front; label[front] = changes };
+                    atomic { content[front] = weights; copying = 0 };
+#else
+                    atomic { copying = 2 - front; label[1 - front] = changes }; /* copy */
+                    atomic { content[1 - front] = weights; copying = 0 };
+#endif
+#endif
+                    fresh = true
+                fi;
+                brought = true;                             /* hand over */
+#ifndef PULL_UNWOKEN /* mutant */
+                wake(PULL)
+#endif
+            fi
+        od
+    } unless { dead[0] -> d_step { key = 0; need = 0; k = 0; current = 0; asleep[PULLER] = 0 } }
+}
+
+/* The server, as far as a reader knows of it. */
+proctype stepper()
+{
+    do
+    :: weights < G1 ->
+        weights++;                                          /* step */
+        changes++
+    :: else -> break
+    od
+}
+
+/* An iteration begins: on what was brought, or on the same copy again. */
+inline take_copy()
+{
+    if
+    :: !brought && used + 1 < REUSE -> used++
+    :: else ->
+        wait_until(0, PULL, brought);
+        atomic { front = (fresh -> 1 - front : front); used = 0 };
+        brought = false;                                    /* hand over */
+        wake(PULL)
+    fi;
+    atomic { stands_still = copying != 1 + front; assert(stands_still) };
+    atomic { stands_still = copying != 1 + front; assert(stands_still) }
+}
+#endif
+
 proctype learner(byte i)
 {
     byte key, need, k, g;
+#ifdef PULLS
+    byte used;
+#endif
+#ifdef SYNC
+    byte wanted;
+#endif
     {
         do
         :: g < COUNT(i) ->
+#ifdef PULLS
+            take_copy();
+#endif
+#ifdef SYNC
+#ifndef ROUND_NOT_AWAITED /* mutant */
+            wait_until(i, NEWS, round >= wanted);           /* round key */
+#endif
+            wanted = round + 1;
+#endif
 #ifdef LOCKED
             pull(i);
 #endif
@@ -278,7 +386,9 @@ proctype learner(byte i)
             :: else -> push(i, i, g + 1)
             fi;
 #else
+#ifndef PULLS
             push(i, i, g + 1);
+#endif
 #endif
 #endif
             g++
@@ -290,9 +400,23 @@ proctype learner(byte i)
         :: else
         fi;
 #endif
+#ifdef PULLS
+        leaving = true;
+        wake(PULL);
+#endif
         left[i] = true;                                     /* leave */
         wake(WORK)
-    } unless { dead[i] -> d_step { key = 0; need = 0; k = 0; g = 0; asleep[i] = 0 } }
+    } unless {
+        dead[i] -> d_step {
+#ifdef PULLS
+            used = 0;
+#endif
+#ifdef SYNC
+            wanted = 0;
+#endif
+            key = 0; need = 0; k = 0; g = 0; asleep[i] = 0
+        }
+    }
 }
 
 /* ---- the server ---- */
@@ -350,6 +474,97 @@ inline apply(a)
 #endif
 }
 
+#ifdef SYNC
+#define OFFERED(i) (WAITING(i) && clocks[(i) * S + tail[i] % S] <= round)
+#define READY ((OFFERED(0) || GONE(0)) && (OFFERED(1) || GONE(1)) && (OFFERED(0) || OFFERED(1)))
+#define IN(i) (seq[i] > tail[i])
+#define ALL(condition, i) (!IN(i) || (condition))
+
+inline finish(f)
+{
+    if
+    :: IN(f) ->
+        atomic { torn[f * G + tail[f]] = was_torn; tail[f]++ };
+        wake(SPACE(f))
+    :: else
+    fi
+}
+
+#define IS_RIGHT(i) ALL(FRONT(i) == tail[i] + 1, i)
+#define IS_ONE(i) (dead[i] || left[i] || (IN(i) && clocks[(i) * S + tail[i] % S] == round))
+#define NOT_TWICE(i) ALL(effect[(i) * G + tail[i]] == 1 && !torn[(i) * G + tail[i]], i)
+
+/* One gradient of every learner that lives. */
+inline apply_round()
+{
+    atomic { seq[0] = tail[0] + (OFFERED(0) -> 1 : 0) };
+    atomic { seq[1] = tail[1] + (OFFERED(1) -> 1 : 0) };
+#ifndef ROUND_UNMARKED /* mutant: nobody knows of a round that was begun */
+    mark = round + 1;                                       /* mark */
+#endif
+    atomic {
+        right_gradient = IS_RIGHT(0) && IS_RIGHT(1);
+        assert(right_gradient);
+        one_each = IS_ONE(0) && IS_ONE(1);
+        assert(one_each)
+    };
+    atomic {
+        right_gradient = IS_RIGHT(0) && IS_RIGHT(1);
+        assert(right_gradient);
+        effect[tail[0]] = effect[tail[0]] + (IN(0) -> 1 : 0);
+        effect[G + tail[1]] = effect[G + tail[1]] + (IN(1) -> 1 : 0);
+        applied_once = NOT_TWICE(0) && NOT_TWICE(1);
+        assert(applied_once)
+    };
+    round++;                                                /* commit round */
+    was_torn = false;
+    finish(0);
+    finish(1);
+    mark = 0;                                               /* unmark */
+#ifndef ROUND_UNWOKEN /* mutant */
+    wake(NEWS)
+#endif
+}
+
+/* Done, and its slots are given back; or torn. */
+inline recover()
+{
+    if
+    :: mark > 0 ->
+        was_torn = round == mark - 1;
+        finish(0);
+        finish(1);
+        round = mark;
+        mark = 0
+    :: else
+    fi;
+    wake(SPACE(0));
+    wake(SPACE(1));
+    wake(NEWS)
+}
+
+inline serve()
+{
+    do
+    :: OVER -> break
+    :: else ->
+        if
+        :: READY -> apply_round()
+        :: atomic { !READY -> TAKE_KEY(WORK) };
+            sleep_on(SERVER, WORK, READY || OVER);
+            d_step {                                        /* bury */
+                for (k : 0 .. L - 1) {
+                    if
+                    :: dead[k] && !left[k] -> buried[k] = true
+                    :: else
+                    fi
+                }
+                k = 0
+            }
+        fi
+    od
+}
+#else
 /* The next server: what the dead one was in the middle of is not applied again. */
 inline recover()
 {
@@ -390,6 +605,8 @@ inline serve()
     od
 }
 
+#endif
+
 /* What must hold at the end. Torn ones may be in or not; none is in twice. */
 inline check()
 {
@@ -410,6 +627,9 @@ inline check()
 proctype server()
 {
     byte key, need, k, next;
+#ifdef SYNC
+    bool was_torn;
+#endif
     do
     :: true ->
         {
@@ -475,7 +695,7 @@ init
 {
     atomic {
         run learner(0);
-#if G1 > 0
+#if G1 > 0 && !defined(PULLS)
         run learner(1);
 #else
         left[1] = true;
@@ -483,7 +703,11 @@ init
 #ifdef HANDS
         run pusher();
 #endif
-#ifndef DIRECT
+#ifdef PULLS
+        run puller();
+        run stepper()
+#endif
+#if !defined(DIRECT) && !defined(PULLS)
         run server()
 #endif
     }

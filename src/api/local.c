@@ -33,7 +33,8 @@ struct shared {
     struct local_learner *learner; /* NULL: it has left */
     struct local_service *service; /* rank 0, if nobody else serves */
     bool watched;
-    pthread_mutex_t lock; /* of the next six, for layers in several threads */
+    struct local_faults faults; /* for tests */
+    pthread_mutex_t lock;       /* of the next six, for layers in several threads */
     struct local_gradient *gradient;
     bool refreshed, stepping;
     float lr;
@@ -327,7 +328,9 @@ static void copy_layer(tri_job *job, uint32_t number)
 static tri_status sit_down(tri_job *job, tri_error *err)
 {
     struct shared *shared = job->shared;
-    const struct local_learner_options options = {.seat = job->settings.node};
+    const bool copies = job->settings.local_copies;
+    const struct local_learner_options options = {
+        .seat = job->settings.node, .push_thread = copies, .pull_thread = copies};
     tri_status status = local_join(shared->job, &options, &shared->learner, err);
     if (status == TRI_OK)
         status = find_clock(job, &shared->clock, err);
@@ -351,6 +354,9 @@ static tri_status begin(tri_job *job, const struct checkpoint *from, tri_error *
         status = fail_nomem(err, "a job");
     if (status == TRI_OK)
         status = open_region(job, shared, &filled, err);
+    if (status == TRI_OK)
+        status = local_faults_arm(shared->job, job->settings.node, job->settings.local_fault,
+                                  &shared->faults, err);
     if (status == TRI_OK && !filled)
         status = fill(job, from, err);
     if (status == TRI_OK && job->settings.node == 0 && !shared->watched &&
@@ -613,12 +619,19 @@ tri_status shared_clock(tri_job *job, uint64_t *clock, tri_error *err)
 
 /* ---- in place ---- */
 
+/* What can be read is a copy: one that is made under a lock, or the pull thread's. */
+static bool reads_copies(const tri_job *job)
+{
+    const struct local_about *about = &job->shared->about;
+    return about->locked || (job->settings.local_copies && about->mode != LOCAL_SYNC);
+}
+
 tri_status shared_place(tri_job *job, uint32_t number, float **weights, float **bias)
 {
     struct shared *shared = job->shared;
     const struct local_layer *layer = &shared->about.layers[number];
     *weights = *bias = NULL;
-    if (shared->about.locked) /* what can be read then is a copy */
+    if (reads_copies(job))
         return TRI_OK;
     *weights = local_shared(shared->job, number);
     if (layer->bias > 0)
@@ -634,6 +647,7 @@ tri_status shared_step(tri_job *job, tri_error *err)
     struct shared *shared = job->shared;
     const char *what = shared->about.mode != LOCAL_DIRECT ? "needs local = direct"
                        : shared->about.locked             ? "does not go with locked"
+                       : job->settings.local_copies       ? "does not go with local_copies"
                        : strcmp(shared->about.optim.ops->name, "sgd") != 0
                            ? "needs optimizer sgd: other optimisers remember something"
                        : shared->gradient != NULL ? "comes after tri_update"

@@ -16,12 +16,12 @@ tri_status layer_describe(tri_job *job, const struct param *param, tri_error *er
 }
 
 tri_status layer_update(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
-                        float lr, tri_error *err)
+                        float lr, bool busy, tri_error *err)
 {
     tri_update_info update = TRI_UPDATE_INIT;
     update.lr = lr;
     update.count = count;
-    update.params_busy = 1;
+    update.params_busy = busy;
     if (param->factor_rows > 0) {
         update.u = param->u;
         update.v = param->v;

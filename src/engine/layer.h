@@ -12,10 +12,10 @@ extern "C" {
  * job. */
 tri_status layer_describe(tri_job *job, const struct param *param, tri_error *err);
 
-/* tri_update() with what weigh() left, in the form it has, for `count` samples. backward-data may
- * go on reading the parameters. */
+/* tri_update() with what weigh() left, in the form it has, for `count` samples. busy:
+ * backward-data goes on reading the parameters. */
 tri_status layer_update(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
-                        float lr, tri_error *err);
+                        float lr, bool busy, tri_error *err);
 
 #ifdef __cplusplus
 }

@@ -379,8 +379,14 @@ bool net_forward(struct net *net, bool training, uint64_t first_sample,
     return true;
 }
 
+static bool tell(bool (*call)(void *ctx, size_t param), void *ctx, size_t param)
+{
+    return call == NULL || call(ctx, param);
+}
+
 bool net_backward(struct net *net, const struct net_calls *calls)
 {
+    const struct net_calls none = {0}, *to = calls != NULL ? calls : &none;
     size_t param = net->layer_count;
     for (size_t i = net->count; i-- > 0;) {
         struct op *op = net->ops[i];
@@ -389,13 +395,15 @@ bool net_backward(struct net *net, const struct net_calls *calls)
             op->kind->weigh(op);
             double weighed = now(net);
             net->times[i].weigh_s += weighed - since;
-            if (calls != NULL && calls->ready != NULL && !calls->ready(calls->ctx, --param))
+            if (!tell(to->ready, to->ctx, --param))
                 return false;
             since = now(net);
         }
         if (op->kind->backward != NULL)
             op->kind->backward(op);
         net->times[i].backward_s += now(net) - since;
+        if (op->param != NULL && !tell(to->done, to->ctx, param))
+            return false;
     }
     return true;
 }

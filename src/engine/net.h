@@ -65,6 +65,7 @@ struct net_calls {
     void *ctx;
     bool (*before)(void *ctx, size_t param); /* its forward: parameters are about to be read */
     bool (*ready)(void *ctx, size_t param);  /* its gradient is there; backward-data still reads */
+    bool (*done)(void *ctx, size_t param);   /* backward-data has read, too; not of net_learn() */
 };
 
 /* first_sample: number of the batch's first sample in the stream of all, for dropout. False: a

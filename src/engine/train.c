@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "engine/apart.h"
 #include "engine/layer.h"
 #include "engine/model.h"
 #include "os/clock.h"
@@ -48,6 +49,8 @@ struct run {
     bool stopping;                   /* they have, and a checkpoint is still to be made */
     bool local;                      /* learners of one machine */
     bool in_place;                   /* they step the shared parameters themselves */
+    bool apart;                      /* they step their own between exchanges */
+    struct apart own_steps;          /* for that */
     float *final;                    /* the net's parameters when the shared ones are gone */
     float lr;                        /* of this iteration */
     double loop_s;                   /* in iterations, not in tests */
@@ -76,15 +79,31 @@ static bool before(void *ctx, size_t param)
     return run->status == TRI_OK;
 }
 
-static bool ready(void *ctx, size_t number)
+static bool update(struct run *run, size_t number, bool busy)
 {
-    struct run *run = ctx;
     run->status = layer_update(run->job, (uint32_t)number, net_param(run->net, number),
-                               run->options->batch, run->lr, run->err);
+                               run->options->batch, run->lr, busy, run->err);
     return run->status == TRI_OK;
 }
 
+static bool ready(void *ctx, size_t number)
+{
+    return update(ctx, number, true);
+}
+
+/* Alone, nobody waits for an update: it comes when the parameters are free, and is applied at once
+ * where it is. */
+static bool ready_alone(void *ctx, size_t number)
+{
+    return update(ctx, number, false);
+}
+
 /* ---- beginning ---- */
+
+static bool is_sgd(const struct run *run)
+{
+    return run->options->optimizer == NULL || strcmp(run->options->optimizer, "sgd") == 0;
+}
 
 static tri_status join(struct run *run)
 {
@@ -111,6 +130,10 @@ static tri_status join(struct run *run)
     (void)tri_query(run->job, "mode", mode, sizeof mode, NULL);
     run->local = strcmp(mode, "local") == 0;
     run->report.learners = run->local ? run->report.workers : 0;
+    run->apart = run->options->exchange_every > 1;
+    if (run->apart && !(run->local && is_sgd(run)))
+        return fail(run->err, TRI_EARG, "only learners with optimizer sgd can exchange every %u",
+                    (unsigned)run->options->exchange_every);
     return TRI_OK;
 }
 
@@ -200,8 +223,9 @@ static tri_status use_shared(struct run *run)
 {
     char *local = run->report.local;
     (void)tri_query(run->job, "local", local, TRAIN_SCHEME, NULL);
-    bool sgd = run->options->optimizer == NULL || strcmp(run->options->optimizer, "sgd") == 0;
-    run->in_place = sgd && strcmp(local, "direct") == 0;
+    if (run->apart)
+        return apart_open(&run->own_steps, run->net, run->mem, run->err);
+    run->in_place = is_sgd(run) && strcmp(local, "direct") == 0;
     for (size_t i = 0; i < net_params(run->net); i++) {
         float *weights, *bias;
         tri_status status = tri_shared(run->job, (uint32_t)i, &weights, &bias, run->err);
@@ -302,10 +326,16 @@ static tri_status note_layers(struct run *run)
     return TRI_OK;
 }
 
+/* Batches that a worker takes in an iteration. */
+static uint32_t batches(const struct run *run)
+{
+    return run->apart ? run->options->exchange_every : 1;
+}
+
 /* Samples that all workers take in an iteration. */
 static uint64_t batch_of_all(const struct run *run)
 {
-    return (uint64_t)run->options->batch * run->report.workers;
+    return (uint64_t)run->options->batch * run->report.workers * batches(run);
 }
 
 /* Behind so many iterations, in the stream of samples. */
@@ -362,7 +392,11 @@ static tri_status begin(struct run *run)
     if (status != TRI_OK)
         return status;
     plan_length(run);
-    run->hooks = (struct net_calls){.ctx = run, .before = before, .ready = ready};
+    run->hooks = (struct net_calls){.ctx = run, .before = before};
+    if (run->report.workers > 1)
+        run->hooks.ready = ready;
+    else
+        run->hooks.done = ready_alone;
     run->report.train_samples = run->set->train.samples;
     run->report.test_samples = run->set->test.samples;
     struct loader_options loader = {.data = &run->set->train,
@@ -495,36 +529,65 @@ static bool share_stop(struct run *run)
     return run->status == TRI_OK;
 }
 
+/* The next batch, forward. `at`: where all workers' next batches begin in the stream. */
+static bool look(struct run *run, uint64_t at, const struct net_calls *calls)
+{
+    const struct train_options *options = run->options;
+    double epoch = (double)at / (double)run->set->train.samples, loss;
+    uint32_t right;
+    struct net_batch place = net_batch(run->net);
+    run->lr = (float)train_lr(options, epoch, run->epochs);
+    loader_next(run->loader, &place);
+    if (!net_forward(run->net, true, at + (uint64_t)options->batch * run->report.rank, calls))
+        return false;
+    net_loss(run->net, options->batch, &loss, &right);
+    add(&run->since, loss, right, options->batch);
+    add(&run->epoch, loss, right, options->batch);
+    return true;
+}
+
+static bool step_here(struct run *run)
+{
+    return net_learn(run->net, -run->lr / (float)run->options->batch, NULL);
+}
+
 static bool learn(struct run *run)
 {
     run->status = tri_step(run->job, run->err);
-    return run->status == TRI_OK &&
-           net_learn(run->net, -run->lr / (float)run->options->batch, NULL);
+    return run->status == TRI_OK && step_here(run);
+}
+
+/* Steps of its own, and their sum for the others. */
+static bool learn_apart(struct run *run, uint64_t at)
+{
+    uint64_t all = batch_of_all(run) / batches(run);
+    run->status = apart_fetch(&run->own_steps, run->net, run->job, run->err);
+    for (uint32_t i = 0; i < batches(run) && run->status == TRI_OK; i++)
+        if (!look(run, at + i * all, NULL) || !step_here(run))
+            return false;
+    if (run->status == TRI_OK)
+        run->status = apart_give(&run->own_steps, run->net, run->job, run->err);
+    return run->status == TRI_OK;
+}
+
+static bool learn_together(struct run *run, uint64_t at)
+{
+    if (!look(run, at, &run->hooks))
+        return false;
+    if (run->in_place)
+        return learn(run);
+    return net_backward(run->net, &run->hooks) && (!shares_stop(run) || share_stop(run));
 }
 
 static bool iterate(struct run *run)
 {
-    const struct train_options *options = run->options;
-    double since = clock_seconds(), loss;
-    uint32_t right;
+    double since = clock_seconds();
     uint64_t at = position(run, run->done);
-    uint64_t first = at + (uint64_t)options->batch * run->report.rank;
-    double epoch = (double)at / (double)run->set->train.samples;
-    struct net_batch place = net_batch(run->net);
-    run->lr = (float)train_lr(options, epoch, run->epochs);
-    loader_next(run->loader, &place);
-    if (!net_forward(run->net, true, first, &run->hooks))
-        return false;
-    net_loss(run->net, options->batch, &loss, &right);
-    if (run->in_place
-            ? !learn(run)
-            : !net_backward(run->net, &run->hooks) || (shares_stop(run) && !share_stop(run)))
+    if (!(run->apart ? learn_apart(run, at) : learn_together(run, at)))
         return false;
     run->kept[POSITION] = at + batch_of_all(run);
     run->status = tri_clock(run->job, &run->done, run->err);
     run->loop_s += clock_seconds() - since;
-    add(&run->since, loss, right, options->batch);
-    add(&run->epoch, loss, right, options->batch);
     return run->status == TRI_OK;
 }
 
@@ -729,6 +792,7 @@ tri_status train_run(const struct train_options *options, const struct train_cal
     run.options = &run.own;
     tri_status status = train(&run);
     loader_close(run.loader);
+    apart_close(&run.own_steps);
     tri_close(run.job);
     net_free(run.net);
     mem_free(mem, run.final);

@@ -39,6 +39,8 @@ struct train_options {
     uint64_t checkpoint_every; /* iterations; 0: an epoch. And at the end */
     bool resume;               /* from the newest checkpoint there, if there is one */
     uint32_t checksum_every;   /* iterations: compare replicas, and stop if they differ; 0: never */
+    uint32_t exchange_every;   /* mode = local, sgd: an iteration is so many batches, each a step of
+                                  the learner's own parameters, and one exchange; 0: 1 */
     bool time_ops;             /* fill train_report.ops */
     bool only_finish;          /* mode = local: trains nothing, tests and writes what is there */
 };

@@ -61,6 +61,7 @@ static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratc
             crew->work(crew->ctx, (size_t)block, scratch);
             done++;
         }
+    SAID(&crew->left);
     if (done > 0 && __atomic_sub_fetch(&crew->left, done, __ATOMIC_ACQ_REL) == 0)
         event_wake(&crew->finished);
 }

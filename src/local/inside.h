@@ -15,6 +15,10 @@
 #include "os/region.h"
 #include "os/robust.h"
 
+#ifdef TRIDENT_HELGRIND
+#include <valgrind/helgrind.h>
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -32,8 +36,8 @@ enum {
 
 struct seat {
     /* under head.seats */
-    uint32_t state; /* enum local_seat_state; written last */
-    uint32_t joins;
+    uint64_t sitting; /* enum local_seat_state, and above JOINS_SHIFT how often the seat was taken:
+                         one store commits both. Written after `who` */
     struct alive_id who;
     uint32_t given_up;
     char pad0[LINE - 28]; /* each group has a line of its own: others must not miss on it */
@@ -61,7 +65,7 @@ struct seat {
     char pad4[LINE - 16];
 };
 
-enum { TORN_SHIFT = 48 };
+enum { TORN_SHIFT = 48, JOINS_SHIFT = 32 };
 
 struct head {
     char magic[8];
@@ -79,7 +83,7 @@ struct head {
     pthread_mutex_t writer;   /* `locked`: who writes */
     pthread_mutex_t snapshot; /* who takes one */
     struct alive_id server, watch, snapshooter;
-    uint32_t server_starts;
+    uint32_t server_starts; /* written after `server` */
     uint32_t stopping;
     uint64_t locks_taken_up;
 
@@ -115,29 +119,54 @@ struct slot {
     struct part parts[];
 };
 
+/* Helgrind does not know acquire and release: tools/helgrind has it told. */
+#ifdef TRIDENT_HELGRIND
+#define SEEN(word)                                                                                 \
+    do {                                                                                           \
+        VALGRIND_HG_DISABLE_CHECKING(word, sizeof *(word));                                        \
+        ANNOTATE_HAPPENS_AFTER(word);                                                              \
+    } while (0)
+#define SAID(word)                                                                                 \
+    do {                                                                                           \
+        VALGRIND_HG_DISABLE_CHECKING(word, sizeof *(word));                                        \
+        ANNOTATE_HAPPENS_BEFORE(word);                                                             \
+    } while (0)
+#else
+#define SEEN(word) ((void)0)
+#define SAID(word) ((void)0)
+#endif
+
 static inline uint64_t load(const uint64_t *word)
 {
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    uint64_t value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    SEEN(word);
+    return value;
 }
 
 static inline void store(uint64_t *word, uint64_t value)
 {
+    SAID(word);
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 static inline uint32_t load32(const uint32_t *word)
 {
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    uint32_t value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    SEEN(word);
+    return value;
 }
 
 static inline void store32(uint32_t *word, uint32_t value)
 {
+    SAID(word);
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
 static inline void bump(uint64_t *word, uint64_t by)
 {
+    SAID(word);
     (void)__atomic_fetch_add(word, by, __ATOMIC_ACQ_REL);
+    SEEN(word);
 }
 
 /* An id is written under head.seats and read without. */
@@ -226,6 +255,22 @@ tri_status lock_write(struct local_job *job, tri_error *err);
 void unlock_write(struct local_job *job);
 
 /* seats.c */
+static inline uint32_t state_of(const struct seat *seat)
+{
+    return (uint32_t)load(&seat->sitting);
+}
+static inline uint32_t joins_of(const struct seat *seat)
+{
+    return (uint32_t)(load(&seat->sitting) >> JOINS_SHIFT);
+}
+/* State and sitter that belong together: who sits down or leaves meanwhile is not taken for dead.
+ */
+struct sitter {
+    uint32_t state, joins;
+    struct alive_id who;
+    bool alive; /* it sits there, and lives */
+};
+struct sitter seat_sitter(const struct seat *seat);
 tri_status seat_take(struct local_job *job, uint32_t wish, uint32_t *out, tri_error *err);
 void seat_leave(struct local_job *job, uint32_t seat);
 bool seat_is_dead(const struct local_job *job, uint32_t seat);

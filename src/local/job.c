@@ -147,7 +147,7 @@ static bool all_dead(void *ctx, const void *base, size_t bytes)
     const struct seat *seats = (const struct seat *)((const char *)base + head->seats_at);
     bool lives = alive_is(&head->creator) || alive_is(&head->server) || alive_is(&head->watch);
     for (uint32_t i = 0; i < head->learners && !lives; i++)
-        lives = seats[i].state == LOCAL_SEAT_TAKEN && alive_is(&seats[i].who);
+        lives = seat_sitter(&seats[i]).alive;
     return !lives;
 }
 

@@ -115,7 +115,7 @@ static tri_status wait_for_round(struct local_learner *learner, tri_error *err)
     tri_status status = TRI_OK;
     char who[32];
     while (status == TRI_OK && load(&job->head->round) < learner->wanted) {
-        uint32_t key = event_key(&job->head->news);
+        uint32_t key = event_key(&job->head->news); /* local.pml: round key */
         if (load(&job->head->round) < learner->wanted)
             status = wait_more(&wait, &job->head->news, key, NULL);
         local_touch(learner);

@@ -57,10 +57,10 @@ static const struct slot *offered(const struct local_job *job, uint32_t seat, ui
 
 static bool is_needed(const struct seat *seat)
 {
-    uint32_t state = load32(&seat->state);
+    uint32_t state = state_of(seat);
     if (load32(&seat->given_up) != 0)
         return false;
-    return state == LOCAL_SEAT_TAKEN || (state == LOCAL_SEAT_FREE && load32(&seat->joins) == 0);
+    return state == LOCAL_SEAT_TAKEN || (state == LOCAL_SEAT_FREE && joins_of(seat) == 0);
 }
 
 bool round_ready(const struct local_job *job)

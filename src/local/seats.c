@@ -9,10 +9,31 @@ _Static_assert(offsetof(struct seat, begun) == LINE, "a line of its own");
 _Static_assert(offsetof(struct seat, tail) == (size_t)2 * LINE, "a line of its own");
 _Static_assert(offsetof(struct seat, space) == (size_t)3 * LINE, "a line of its own");
 
+/* The word is read before and after the rest: `who` is written before it says that somebody sits
+ * there, and who leaves and ends has changed it. */
+struct sitter seat_sitter(const struct seat *seat)
+{
+    struct sitter out;
+    uint64_t word;
+    do {
+        word = load(&seat->sitting);
+        out.who = load_id(&seat->who);
+        out.state = (uint32_t)word;
+        out.joins = (uint32_t)(word >> JOINS_SHIFT);
+        out.alive = out.state == LOCAL_SEAT_TAKEN && alive_is(&out.who);
+    } while (load(&seat->sitting) != word);
+    return out;
+}
+
 bool seat_is_dead(const struct local_job *job, uint32_t seat)
 {
-    struct alive_id who = load_id(&job->seats[seat].who);
-    return load32(&job->seats[seat].state) == LOCAL_SEAT_TAKEN && !alive_is(&who);
+    struct sitter sitter = seat_sitter(&job->seats[seat]);
+    return sitter.state == LOCAL_SEAT_TAKEN && !sitter.alive;
+}
+
+static void set_state(struct seat *seat, enum local_seat_state state, uint32_t joins)
+{
+    store(&seat->sitting, (uint64_t)joins << JOINS_SHIFT | (uint64_t)state);
 }
 
 /* Under head.seats. Every store may be made twice, by one who takes up after a dead one. */
@@ -22,7 +43,7 @@ static void bury(struct local_job *job, uint32_t i)
     store32(&seat->holding, 0);
     __atomic_store_n(&seat->reading, 0, __ATOMIC_SEQ_CST); /* local.pml: bury reader */
     reach(job, LOCAL_AT_SEATS);
-    store32(&seat->state, LOCAL_SEAT_DEAD); /* local.pml: bury */
+    set_state(seat, LOCAL_SEAT_DEAD, joins_of(seat)); /* local.pml: bury */
     event_wake(&job->head->lock_event);
     event_wake(&job->head->work);
 }
@@ -61,12 +82,11 @@ static void sit_down(struct local_job *job, uint32_t i)
 {
     struct seat *seat = &job->seats[i];
     store_id(&seat->who, alive_self());
-    reach(job, LOCAL_AT_SEATS);
-    store32(&seat->joins, seat->joins + 1);
     store32(&seat->holding, 0);
     store32(&seat->given_up, 0);
     store(&seat->progress_us, clock_us());
-    store32(&seat->state, LOCAL_SEAT_TAKEN); /* local.pml: sit down */
+    reach(job, LOCAL_AT_SEATS);
+    set_state(seat, LOCAL_SEAT_TAKEN, joins_of(seat) + 1); /* local.pml: sit down */
 }
 
 /* Under head.seats. Who has no wish gets a seat that nobody had yet, if there is one. */
@@ -78,7 +98,7 @@ static uint32_t find_seat(struct local_job *job, uint32_t wish)
             continue;
         if (seat_is_dead(job, i))
             bury(job, i);
-        uint32_t state = load32(&job->seats[i].state);
+        uint32_t state = state_of(&job->seats[i]);
         if (state == LOCAL_SEAT_FREE)
             return i;
         if (state != LOCAL_SEAT_TAKEN && found == LOCAL_ANY)
@@ -106,7 +126,8 @@ tri_status seat_take(struct local_job *job, uint32_t wish, uint32_t *out, tri_er
 void seat_leave(struct local_job *job, uint32_t seat)
 {
     store32(&job->seats[seat].holding, 0);
-    store32(&job->seats[seat].state, LOCAL_SEAT_LEFT); /* local.pml: leave */
+    set_state(&job->seats[seat], LOCAL_SEAT_LEFT,
+              joins_of(&job->seats[seat])); /* local.pml: leave */
     event_wake(&job->head->work);
     event_wake(&job->head->news);
 }
@@ -121,7 +142,7 @@ bool local_done(const struct local_job *job)
 {
     for (uint32_t i = 0; i < job->head->learners; i++) {
         const struct seat *seat = &job->seats[i];
-        uint32_t state = load32(&seat->state);
+        uint32_t state = state_of(seat);
         bool over =
             state == LOCAL_SEAT_LEFT || (state != LOCAL_SEAT_TAKEN && load32(&seat->given_up) != 0);
         if (!over || (job->head->mode != LOCAL_DIRECT && waiting_in(seat) > 0))

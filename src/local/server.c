@@ -77,7 +77,7 @@ static tri_status sit_down(struct local_job *job, tri_error *err)
         status = fail(err, TRI_EINPUT, "job '%s' has a server already, process %llu",
                       job->head->name, (unsigned long long)server.pid);
     } else {
-        store_id(&job->head->server, alive_self());
+        store_id(&job->head->server, alive_self()); /* before it counts: see stats.c */
         store32(&job->head->server_starts, job->head->server_starts + 1);
     }
     robust_unlock(&job->head->seats);
@@ -165,7 +165,7 @@ static bool is_over(const struct local_job *job)
     if (local_done(job))
         return true;
     for (uint32_t i = 0; i < job->head->learners; i++) {
-        uint32_t state = load32(&job->seats[i].state);
+        uint32_t state = state_of(&job->seats[i]);
         if (state == LOCAL_SEAT_TAKEN || waiting_in(&job->seats[i]) > 0 ||
             (state == LOCAL_SEAT_FREE && load32(&job->seats[i].given_up) == 0))
             return false;

@@ -49,13 +49,13 @@ static void add(struct local_counts *sum, const struct local_counts *one)
 void local_seat_stats(const struct local_job *job, uint32_t number, struct local_seat_stats *out)
 {
     const struct seat *seat = &job->seats[number];
-    struct alive_id who = load_id(&seat->who);
+    struct sitter sitter = seat_sitter(seat);
     uint64_t now = clock_us(), last = load(&seat->progress_us);
     memset(out, 0, sizeof *out);
-    out->state = (enum local_seat_state)load32(&seat->state);
-    out->alive = out->state == LOCAL_SEAT_TAKEN && alive_is(&who);
-    out->pid = who.pid;
-    out->joins = load32(&seat->joins);
+    out->state = (enum local_seat_state)sitter.state;
+    out->alive = sitter.alive;
+    out->pid = sitter.who.pid;
+    out->joins = sitter.joins;
     out->clock = load(&seat->clock);
     out->idle_us = now > last ? now - last : 0;
     count_seat(job, seat, &out->counts);
@@ -64,7 +64,6 @@ void local_seat_stats(const struct local_job *job, uint32_t number, struct local
 void local_stats(const struct local_job *job, struct local_stats *out)
 {
     const struct head *head = job->head;
-    struct alive_id server = load_id(&head->server);
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < head->learners; i++) {
         struct local_seat_stats seat;
@@ -78,8 +77,11 @@ void local_stats(const struct local_job *job, struct local_stats *out)
     }
     out->version = load(&head->version);
     out->round = load(&head->round);
+    /* The count first: a server that is in it has written down who it is. The other way round one
+     * that sits down in between looks as if it had come and died. */
+    out->server_starts = load32(&head->server_starts);
+    struct alive_id server = load_id(&head->server);
     out->server_alive = alive_is(&server);
     out->server_pid = server.pid;
-    out->server_starts = load32(&head->server_starts);
     out->locks_taken_up = load(&head->locks_taken_up);
 }

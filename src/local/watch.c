@@ -167,6 +167,8 @@ static tri_status look_at_server(struct watch *watch, const struct local_stats *
     bool came = stats->server_starts > watch->server_starts; /* and went */
     if (!came && watch->server_expected != 0 && clock_us() < watch->server_expected)
         return TRI_OK;
+    if (local_done(job)) /* it has ended because all have, since the last look */
+        return TRI_OK;
     if (watch->server_restarts >= or_else(watch->options->restarts, 3) + watch->options->tries) {
         fail(err, TRI_EPEER, "the server of job '%s' died %u times", job->head->name,
              watch->server_restarts);

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 enum {
-    SPARSE_LEAST = 8,  /* samples; with fewer, memory is the limit anyway */
+    SPARSE_LEAST = 16, /* samples; with fewer, memory is the limit anyway */
     SPARSE_DEPTH = 64, /* the most rows of a panel: 24 KiB of a first cache of 32 */
     SPARSE_WIDTH = 96, /* the most columns, of any kernel */
     SPARSE_ROWS = 64,  /* that product goes through with a panel */

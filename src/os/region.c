@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -50,23 +51,65 @@ static tri_status no_room(const char *folder, size_t bytes, int reason, tri_erro
     return TRI_EINPUT;
 }
 
-/* Asks first: some file systems would fill up before they refuse. One that cannot set room aside
- * at once is written to, page by page. */
-static tri_status set_aside(int fd, const char *folder, size_t bytes, tri_error *err)
+/* Asks first: some file systems would fill up before they refuse. */
+static tri_status check_room(const char *folder, size_t bytes, tri_error *err)
 {
     double left;
-    int wrong;
     if (free_bytes(folder, &left) && (double)bytes > left)
         return no_room(folder, bytes, ENOSPC, err);
+    return TRI_OK;
+}
+
+/* One that cannot set room aside at once is written to, page by page. */
+static tri_status set_aside(int fd, const char *folder, size_t bytes, tri_error *err)
+{
+    int wrong;
     do {
         wrong = posix_fallocate(fd, 0, (off_t)bytes);
     } while (wrong == EINTR);
     return wrong == 0 ? TRI_OK : no_room(folder, bytes, wrong, err);
 }
 
+/* Where a large page of the file can be one of the mapping, too: at a multiple of its size. */
+static void *map_aligned(int fd, size_t bytes)
+{
+    const size_t wide = bytes + PAGES_LARGE;
+    char *room = mmap(NULL, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return MAP_FAILED;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (bytes + page - 1) / page * page;
+    const size_t skip = (PAGES_LARGE - (uintptr_t)room % PAGES_LARGE) % PAGES_LARGE;
+    void *base = mmap(room + skip, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (base == MAP_FAILED) {
+        (void)munmap(room, wide);
+        return MAP_FAILED;
+    }
+    if (skip > 0)
+        (void)munmap(room, skip);
+    if (skip + used < wide)
+        (void)munmap(room + skip + used, wide - skip - used);
+    return base;
+}
+
+/* Large pages, also where the system gives none to shared memory by itself, as most do not: where
+ * each has one small page of its own, they can be asked for. Who maps the file later finds them so.
+ * A wish: what does not come about is made of small pages, when the room is set aside. */
+static void ask_for_large(const struct region *region)
+{
+#ifndef MADV_COLLAPSE
+    enum { MADV_COLLAPSE = 25 }; /* since Linux 6.1 */
+#endif
+    const size_t whole = region->bytes / PAGES_LARGE * PAGES_LARGE;
+    for (size_t at = 0; at < whole; at += PAGES_LARGE)
+        if (pwrite(region->fd, "", 1, (off_t)at) != 1)
+            return;
+    if (whole > 0)
+        (void)madvise(region->base, whole, MADV_COLLAPSE);
+}
+
 static tri_status map(struct region *region, tri_error *err)
 {
-    void *base = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
+    void *base = map_aligned(region->fd, region->bytes);
     if (base == MAP_FAILED)
         return fail_errno(err, TRI_EIO, "cannot map %zu bytes of '%s'", region->bytes,
                           region->path);
@@ -108,10 +151,18 @@ tri_status region_make(const char *folder, const char *name, size_t bytes, struc
     region.fd = open_unnamed(folder, name, region.path);
     if (region.fd < 0)
         return fail_errno(err, TRI_EINPUT, "cannot make a file in '%s'", folder);
-    status = set_aside(region.fd, folder, bytes, err);
+    status = check_room(folder, bytes, err);
+    if (status == TRI_OK && ftruncate(region.fd, (off_t)bytes) != 0)
+        status = no_room(folder, bytes, errno, err);
     if (status == TRI_OK)
         status = map(&region, err);
+    if (status == TRI_OK) {
+        ask_for_large(&region);
+        status = set_aside(region.fd, folder, bytes, err);
+    }
     if (status != TRI_OK) {
+        if (region.base != NULL)
+            (void)munmap(region.base, bytes);
         (void)unlink(region.path);
         close(region.fd);
         return status;

@@ -50,7 +50,8 @@ static bool hold(int fd)
 tri_status stream_out_open(const char *path, struct stream_out *out, tri_error *err)
 {
     out->path = path;
-    out->full = false;
+    out->full = out->direct = false;
+    out->used = 0;
     out->folder[0] = '\0';
     tri_status status = split(path, out, err);
     if (status != TRI_OK)
@@ -76,12 +77,20 @@ static tri_status failed(struct stream_out *out, const char *what, tri_error *er
     return fail_errno(err, TRI_EIO, "cannot %s '%s'", what, out->path);
 }
 
-tri_status stream_out_put(struct stream_out *out, const void *bytes, size_t len, tri_error *err)
+/* Back to the page cache: for an end that fills no block, and where blocks are refused. */
+static bool leave_direct(struct stream_out *out)
 {
-    const char *from = bytes;
+    int flags = fcntl(out->fd, F_GETFL);
+    bool was = out->direct;
+    out->direct = false;
+    return was && flags >= 0 && fcntl(out->fd, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
+static tri_status write_all(struct stream_out *out, const char *from, size_t len, tri_error *err)
+{
     while (len > 0) {
         ssize_t put = write(out->fd, from, len);
-        if (put < 0 && errno == EINTR)
+        if (put < 0 && (errno == EINTR || (errno == EINVAL && leave_direct(out))))
             continue;
         if (put < 0)
             return failed(out, "write", err);
@@ -89,6 +98,57 @@ tri_status stream_out_put(struct stream_out *out, const void *bytes, size_t len,
         len -= (size_t)put;
     }
     return TRI_OK;
+}
+
+static tri_status flush(struct stream_out *out, tri_error *err)
+{
+    size_t used = out->used;
+    out->used = 0;
+    return write_all(out, out->buffer, used, err);
+}
+
+void stream_out_direct(struct stream_out *out, void *buffer, size_t size)
+{
+    int flags = fcntl(out->fd, F_GETFL);
+    out->buffer = buffer;
+    out->size = size;
+    out->direct = flags >= 0 && fcntl(out->fd, F_SETFL, flags | O_DIRECT) == 0;
+}
+
+tri_status stream_out_put(struct stream_out *out, const void *bytes, size_t len, tri_error *err)
+{
+    const char *from = bytes;
+    tri_status status = TRI_OK;
+    while (out->direct && len > 0 && status == TRI_OK) {
+        size_t room = out->size - out->used, n = len < room ? len : room;
+        memcpy(out->buffer + out->used, from, n);
+        out->used += n;
+        from += n;
+        len -= n;
+        if (out->used == out->size)
+            status = flush(out, err);
+    }
+    return status == TRI_OK ? write_all(out, from, len, err) : status;
+}
+
+static tri_status put_rest(struct stream_out *out, tri_error *err)
+{
+    (void)leave_direct(out);
+    return flush(out, err);
+}
+
+tri_status stream_out_begin_with(struct stream_out *out, const void *bytes, size_t len,
+                                 tri_error *err)
+{
+    const char *from = bytes;
+    tri_status status = put_rest(out, err);
+    for (size_t at = 0; at < len && status == TRI_OK;) {
+        ssize_t put = pwrite(out->fd, from + at, len - at, (off_t)at);
+        if (put < 0 && errno != EINTR)
+            status = failed(out, "write", err);
+        at += put > 0 ? (size_t)put : 0;
+    }
+    return status;
 }
 
 void stream_out_drop(struct stream_out *out)
@@ -99,10 +159,10 @@ void stream_out_drop(struct stream_out *out)
 
 tri_status stream_out_finish(struct stream_out *out, tri_error *err)
 {
-    tri_status status = TRI_OK;
-    if (fsync(out->fd) < 0)
+    tri_status status = put_rest(out, err);
+    if (status == TRI_OK && fsync(out->fd) < 0)
         status = failed(out, "sync", err);
-    else if (rename(out->temporary, out->path) < 0)
+    else if (status == TRI_OK && rename(out->temporary, out->path) < 0)
         status = failed(out, "rename a new file to", err);
     if (status != TRI_OK) {
         stream_out_drop(out);

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { STREAM_PATH = 4096 };
+enum { STREAM_PATH = 4096, STREAM_ALIGN = 4096 };
 
 /* ---- writing ---- */
 
@@ -23,6 +23,10 @@ struct stream_out {
     const char *path; /* borrowed */
     int fd;
     bool full; /* a failure came of the disk, a quota or a limit of size */
+    /* past the page cache: what is not written yet */
+    bool direct;
+    char *buffer;
+    size_t size, used;
     char folder[STREAM_PATH], temporary[STREAM_PATH];
 };
 
@@ -30,6 +34,17 @@ struct stream_out {
  * TRI_EIO, or TRI_EINPUT for a path that is too long. */
 tri_status stream_out_open(const char *path, struct stream_out *out, tri_error *err);
 tri_status stream_out_put(struct stream_out *out, const void *bytes, size_t len, tri_error *err);
+
+/* Before the first put: past the page cache where the file system can, so that a long file neither
+ * drives out what others have there nor makes them wait while it is flushed, and is copied once
+ * instead of twice. The buffer begins at a multiple of STREAM_ALIGN and is one long; borrowed until
+ * the file is finished or dropped. */
+void stream_out_direct(struct stream_out *out, void *buffer, size_t size);
+
+/* The first bytes of the file once more, after the last put: what is known only then. At most as
+ * many as were put. */
+tri_status stream_out_begin_with(struct stream_out *out, const void *bytes, size_t len,
+                                 tri_error *err);
 
 /* Syncs, renames, syncs the folder. A failure drops it; only when it is the folder that cannot be
  * synced the file is there, and might be gone after a loss of power. */

@@ -8,7 +8,9 @@
 
 enum { LOWER = 10 };
 
+/* From where it is: a process that was put back itself must not be put forward. */
 void thread_step_back(void)
 {
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWER);
+    id_t thread = (id_t)syscall(SYS_gettid);
+    (void)setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + LOWER);
 }

@@ -217,7 +217,7 @@ static struct incoming *new_incoming(struct host *host)
         }
     }
     incoming->next = NULL;
-    incoming->placed = incoming->ignored = false;
+    incoming->placed = incoming->ignored = incoming->landing = false;
     incoming->ref = (struct core_ref){.space = CORE_NOWHERE};
     return incoming;
 }
@@ -252,6 +252,10 @@ static bool find_place(struct host *host, uint32_t number, struct incoming *inco
     if (in->header.data_len == 0)
         return true;
     in->runs[0] = (struct transport_run){NULL, in->header.data_len};
+    if (!core && !incoming->ignored)
+        in->runs[0].at = state_place(host, incoming);
+    if (incoming->landing)
+        return true;
     if (in_memory_of_its_own(incoming)) {
         if (!make_room(host, incoming, in->header.data_len)) {
             host_fail(host, TRI_ENOMEM, "out of memory for a message");
@@ -300,6 +304,10 @@ static bool take(struct host *host, struct incoming *incoming)
     struct message *message = &incoming->message;
     if (message->kind == WIRE_PEERS)
         return join_peers(host, incoming);
+    if (incoming->landing) {
+        state_settle(host, incoming, true);
+        return true;
+    }
     if (host->phase != HOST_RUNNING)
         return !convert_has_values(message->kind);
     if (incoming->ignored || (host->core.over && convert_has_values(message->kind)) ||
@@ -337,6 +345,7 @@ static bool done(void *ctx, uint32_t number, const struct transport_in *in)
                   host_place(host, number).text, err.text);
     else
         good = take(host, incoming);
+    state_settle(host, incoming, false); /* unless it is taken */
     bool early = good && host->phase != HOST_RUNNING && incoming->message.kind != WIRE_PEERS;
     if (early) {
         *host->early_end = incoming;
@@ -357,6 +366,7 @@ static void broken(void *ctx, uint32_t number, const struct transport_in *in)
     pthread_mutex_lock(&host->lock);
     if (incoming->placed)
         event_lost(host, &incoming->message);
+    state_settle(host, incoming, false);
     host_put_back(host, incoming);
     pthread_mutex_unlock(&host->lock);
 }

@@ -8,6 +8,7 @@
 #include "os/file.h"
 #include "os/stream.h"
 #include "run/checkpoint_inside.h"
+#include "store/floats.h"
 
 /* The format is little-endian, and values are written as they lie in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "checkpoints are saved as they are");
@@ -237,32 +238,39 @@ static tri_status each_piece(const struct checkpoint *what, piece_fn *piece, voi
     return status == TRI_OK ? each_kept(what, TRI_F32, piece, ctx, err) : status;
 }
 
-struct summing {
-    uint32_t crc;
-    uint64_t bytes;
-};
-
-static tri_status sum_piece(void *ctx, const void *bytes, size_t len, tri_error *err)
+static tri_status count_piece(void *ctx, const void *bytes, size_t len, tri_error *err)
 {
-    struct summing *summing = ctx;
-    (void)err;
-    summing->crc = crc32c(summing->crc, bytes, len);
-    summing->bytes += len;
+    (void)bytes, (void)err;
+    *(uint64_t *)ctx += len;
     return TRI_OK;
 }
 
+/* Summed and copied while they are in the cache: so much at a time. */
+enum { AT_ONCE = 256 << 10, BUFFER = 1 << 20 };
+
+struct writing {
+    struct stream_out out;
+    uint32_t crc;
+};
+
 static tri_status put_piece(void *ctx, const void *bytes, size_t len, tri_error *err)
 {
-    return stream_out_put(ctx, bytes, len, err);
+    struct writing *writing = ctx;
+    const char *from = bytes;
+    tri_status status = TRI_OK;
+    for (size_t n; len > 0 && status == TRI_OK; from += n, len -= n) {
+        n = len < AT_ONCE ? len : AT_ONCE;
+        writing->crc = crc32c(writing->crc, from, n);
+        status = stream_out_put(&writing->out, from, n, err);
+    }
+    return status;
 }
 
-/* Fills in both sums; *bytes: of the whole file. */
-static tri_status put_sums(const struct checkpoint *what, struct buf *header, uint64_t *bytes)
+/* Fills in both. */
+static void put_sums(struct buf *header, uint32_t crc)
 {
-    struct summing summing = {0};
     char sum[CHECKPOINT_SUM + 1];
-    tri_status status = each_piece(what, sum_piece, &summing, NULL);
-    (void)snprintf(sum, sizeof sum, "%08x", (unsigned)summing.crc);
+    (void)snprintf(sum, sizeof sum, "%08x", (unsigned)crc);
     char *data_sum = checkpoint_sum_at(header->data, header->len, CHECKPOINT_DATA_SUM);
     char *header_sum = checkpoint_sum_at(header->data, header->len, CHECKPOINT_HEADER_SUM);
     if (data_sum != NULL)
@@ -270,8 +278,6 @@ static tri_status put_sums(const struct checkpoint *what, struct buf *header, ui
     checkpoint_header_sum(header->data, header->len, header_sum, sum);
     if (header_sum != NULL)
         memcpy(header_sum, sum, CHECKPOINT_SUM);
-    *bytes = summing.bytes + header->len;
-    return status;
 }
 
 /* ---- the file ---- */
@@ -300,37 +306,52 @@ static tri_status explain(const struct stream_out *out, uint64_t bytes, const tr
     return TRI_EIO;
 }
 
-static tri_status write_file(const char *path, const struct checkpoint *what,
-                             const struct buf *header, uint64_t bytes, tri_error *err)
+/* The sums are known when all values have gone by, and then the header is written again. */
+static tri_status write_file(struct writing *writing, const struct checkpoint *what,
+                             struct buf *header, tri_error *err)
 {
-    struct stream_out out;
+    struct stream_out *out = &writing->out;
+    tri_status status = stream_out_put(out, header->data, header->len, err);
+    if (status == TRI_OK)
+        status = each_piece(what, put_piece, writing, err);
+    put_sums(header, writing->crc);
+    if (status == TRI_OK)
+        status = stream_out_begin_with(out, header->data, header->len, err);
+    if (status == TRI_OK)
+        return stream_out_finish(out, err);
+    stream_out_drop(out);
+    return status;
+}
+
+static tri_status make_file(const char *path, const struct checkpoint *what, struct buf *header,
+                            const struct mem *mem, tri_error *err)
+{
+    struct writing writing = {0};
     tri_error reason = {0};
-    tri_status status = stream_out_open(path, &out, &reason);
-    if (status != TRI_OK)
-        return explain(&out, bytes, &reason, err);
-    status = stream_out_put(&out, header->data, header->len, &reason);
-    if (status == TRI_OK)
-        status = each_piece(what, put_piece, &out, &reason);
-    if (status == TRI_OK)
-        status = stream_out_finish(&out, &reason);
-    else
-        stream_out_drop(&out);
-    return status == TRI_OK ? TRI_OK : explain(&out, bytes, &reason, err);
+    uint64_t bytes = header->len;
+    (void)each_piece(what, count_piece, &bytes, NULL);
+    float *buffer = floats_new(mem, BUFFER / sizeof *buffer);
+    if (buffer == NULL)
+        return fail_nomem(err, "writing a checkpoint");
+    tri_status status = stream_out_open(path, &writing.out, &reason);
+    if (status == TRI_OK) {
+        stream_out_direct(&writing.out, buffer, BUFFER);
+        status = write_file(&writing, what, header, &reason);
+    }
+    floats_free(mem, buffer);
+    return status == TRI_OK ? TRI_OK : explain(&writing.out, bytes, &reason, err);
 }
 
 static tri_status write_whole(const char *folder, const char *path, const struct checkpoint *what,
                               const struct mem *mem, tri_error *err)
 {
     struct buf header;
-    uint64_t bytes = 0;
     buf_init(&header, mem);
     tri_status status = put_header(what, mem, &header, err);
     if (status == TRI_OK)
-        status = put_sums(what, &header, &bytes);
-    if (status == TRI_OK)
         status = file_make_folder(folder, err);
     if (status == TRI_OK)
-        status = write_file(path, what, &header, bytes, err);
+        status = make_file(path, what, &header, mem, err);
     buf_fini(&header);
     return status;
 }

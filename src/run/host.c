@@ -262,6 +262,7 @@ static tri_status make(struct host *host, tri_error *err)
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&host->changed, &attributes);
     (void)pthread_cond_init(&host->work, &attributes);
+    (void)pthread_cond_init(&host->to_copy, &attributes);
     (void)pthread_condattr_destroy(&attributes);
     return random_bytes(&host->incarnation, sizeof host->incarnation, err);
 }
@@ -445,9 +446,8 @@ static bool has_values(const struct host *host)
            (host->options.node != 0 || (host->waiting_out == 0 && host->local == NULL));
 }
 
-/* Waits for it, doing what there is to be done. */
-static tri_status wait_until(struct host *host, bool (*is_so)(const struct host *host),
-                             uint32_t timeout_ms)
+tri_status host_wait_until(struct host *host, bool (*is_so)(const struct host *host),
+                           uint32_t timeout_ms)
 {
     struct timespec until = clock_after_ms(timeout_ms);
     int timed_out = 0;
@@ -483,7 +483,7 @@ static tri_status fail_wait(struct host *host, const char *what, tri_error *err)
 static tri_status await(struct host *host, bool (*is_so)(const struct host *host), const char *what,
                         tri_error *err)
 {
-    tri_status status = wait_until(host, is_so, host->options.timeout_ms);
+    tri_status status = host_wait_until(host, is_so, host->options.timeout_ms);
     if (status == TRI_ETIMEOUT && host->status == TRI_OK)
         return fail_wait(host, what, err);
     return status == TRI_OK ? TRI_OK : host_tell(host, err);
@@ -588,7 +588,7 @@ tri_status host_serve(struct host *host, tri_error *err)
     if (status == TRI_OK)
         status = prepare(host, NULL, err);
     while (status == TRI_OK && !has_ended(host)) {
-        status = wait_until(host, has_ended, 60000);
+        status = host_wait_until(host, has_ended, 60000);
         if (status == TRI_ETIMEOUT && host->status == TRI_OK)
             status = TRI_OK;
     }
@@ -708,40 +708,6 @@ tri_status host_sync(struct host *host, uint32_t layer, tri_error *err)
     return status;
 }
 
-/* Asked some clocks ahead, so that all owners hear of it in time. */
-enum { SAVE_LEAD = 4 };
-
-/* Of a clock that this worker has not ended, the parts need it to go on. */
-static bool has_gathered(const struct host *host)
-{
-    return !save_gathers(host->save) || host->core.coordinator.save.clock > host->core.worker.clock;
-}
-
-static bool has_agreed(const struct host *host)
-{
-    return coordinator_agreed(&host->core.coordinator);
-}
-
-static void ask_to_save(struct host *host)
-{
-    if (host->save == NULL)
-        return;
-    save_keep(host->save, host->core.worker.clock);
-    bool wanted = false;
-    if (save_presses(host->save, host->core.worker.clock, SAVE_LEAD, &wanted)) {
-        (void)wait_until(host, has_gathered, host->options.timeout_ms);
-        pthread_mutex_unlock(&host->lock);
-        save_wait_written(host->save);
-        pthread_mutex_lock(&host->lock);
-    }
-    uint64_t at = save_due(host->save, host->core.worker.clock, SAVE_LEAD);
-    if (at > 0)
-        event_mark(host, at);
-    /* Under bsp nobody gets past a clock without this worker: so nobody refuses. */
-    if (at > 0 && wanted)
-        (void)wait_until(host, has_agreed, host->options.timeout_ms / 8);
-}
-
 tri_status host_clock(struct host *host, uint64_t *clock, tri_error *err)
 {
     pthread_mutex_lock(&host->lock);
@@ -753,7 +719,7 @@ tri_status host_clock(struct host *host, uint64_t *clock, tri_error *err)
     if (status == TRI_OK) {
         *clock = host->core.worker.clock;
         host->stats.clocks = *clock;
-        ask_to_save(host);
+        saving_ask(host);
     } else {
         (void)host_tell(host, err);
     }
@@ -798,28 +764,6 @@ uint64_t host_first(const struct host *host)
     return host->first;
 }
 
-/* ---- checkpoints ---- */
-
-void host_set_save(struct host *host, struct save *save)
-{
-    pthread_mutex_lock(&host->lock);
-    host->save = save;
-    pthread_mutex_unlock(&host->lock);
-}
-
-void host_want_save(struct host *host, uint64_t clock)
-{
-    pthread_mutex_lock(&host->lock);
-    if (host->save != NULL)
-        save_want(host->save, clock);
-    pthread_mutex_unlock(&host->lock);
-}
-
-static bool has_saved(const struct host *host)
-{
-    return host->save == NULL || !save_waits(host->save);
-}
-
 /* ---- closing ---- */
 
 static bool is_flushed(const struct host *host)
@@ -833,12 +777,12 @@ static void say_goodbye(struct host *host)
     if (host->status == TRI_OK && has_started(host) && host->core.has_worker) {
         host_phase(host, "closing after clock %llu", (unsigned long long)host->core.worker.clock);
         event_close(host);
-        if (wait_until(host, has_ended, host->options.timeout_ms) == TRI_OK)
+        if (host_wait_until(host, has_ended, host->options.timeout_ms) == TRI_OK)
             host_phase(host, "the job has ended: %u of %u workers came through", live_workers(host),
                        host->options.workers);
         else if (host->status == TRI_OK)
             (void)fail_wait(host, "the others to close", NULL);
-        (void)wait_until(host, has_saved, host->options.timeout_ms);
+        (void)host_wait_until(host, saving_is_over, host->options.timeout_ms);
     }
     struct timespec until = clock_after_ms(host->status == TRI_OK ? host->options.timeout_ms : 500);
     int timed_out = 0;
@@ -887,6 +831,7 @@ void host_close(struct host *host)
     if (host->transport != NULL)
         host->transport_ops->close(host->transport);
     host_messages_fini(host);
+    state_fini(host);
     trace_close(host->trace);
     flight_free(host->flight);
     if (host->made_core)
@@ -901,6 +846,7 @@ void host_close(struct host *host)
     (void)pthread_mutex_destroy(&host->lock);
     (void)pthread_cond_destroy(&host->changed);
     (void)pthread_cond_destroy(&host->work);
+    (void)pthread_cond_destroy(&host->to_copy);
     mem_free(host->mem, host->peers);
     mem_free(host->mem, (void *)host->options.job);
     mem_free(host->mem, (void *)host->options.coordinator);

@@ -36,6 +36,7 @@ struct incoming {
     struct core_ref ref; /* where its values go */
     bool placed;         /* the core gave them a place */
     bool ignored;        /* of a node that has departed */
+    bool landing;        /* straight into the checkpoint that is under way */
     uint64_t *set;       /* of the message */
     uint8_t *data;       /* a list, a text, or values that are to be added */
     size_t data_cap;
@@ -127,6 +128,10 @@ struct host {
     struct forms forms;
     uint64_t ticked;       /* when node_tick() was last called */
     struct op_list ops[2]; /* of the worker, of the server */
+    struct op_list copies; /* for checkpoints, of both */
+    pthread_t copier;      /* the thread for them, from the first one on */
+    bool has_copier;
+    pthread_cond_t to_copy;
     struct op_entry *free_ops;
     void *scratch;                   /* of the node's own thread */
     void *scratches[HOST_SCRATCHES]; /* of callers that help */
@@ -138,6 +143,7 @@ struct host {
     const struct checkpoint *from; /* node 0, while it starts: what the job goes on from */
     uint32_t states_out;           /* parts of that which have not come to those who keep them */
     struct save *save;             /* node 0: NULL: none are made */
+    struct free_copy *free_copies; /* the others: memory of copies that are out */
     struct trace *trace;           /* of the core's events; NULL: none */
     struct flight *flight;         /* the last events; NULL: none are kept */
     bool flight_writing, flight_written; /* now; of the failure that ended this node's part */
@@ -174,6 +180,9 @@ void flight_write(struct host *host, tri_error *err);
 /* host.c */
 struct core_out host_out(struct host *host);
 void host_wake(struct host *host); /* the node's thread, from another one */
+/* Waits for it, doing what there is to be done. The host's failure, or TRI_ETIMEOUT. */
+tri_status host_wait_until(struct host *host, bool (*is_so)(const struct host *host),
+                           uint32_t timeout_ms);
 
 uint8_t host_roles(const struct host *host);
 
@@ -239,7 +248,18 @@ tri_status state_hear(struct host *host, const struct host_job *job, tri_error *
 void state_give(struct host *host);
 bool state_is_given(const struct host *host);
 bool state_take(struct host *host, const struct incoming *incoming);
+/* Where the values of a part go that begins to come; NULL: nowhere, into memory of its own. To be
+ * settled when they are there or lost. */
+float *state_place(struct host *host, struct incoming *incoming);
+void state_settle(struct host *host, struct incoming *incoming, bool there);
+/* What host_send_memory() was given to own is out, or lost. */
+void state_put_back(struct host *host, float *values, uint64_t floats);
+void state_fini(struct host *host);                           /* without the lock */
 void state_copy(struct host *host, const struct core_op *op); /* without the lock */
+
+/* saving.c: when they are made; host_set_save() and host_want_save() are there, too */
+void saving_ask(struct host *host);           /* this worker has ended a clock */
+bool saving_is_over(const struct host *host); /* nothing that was committed is on its way */
 
 /* work.c: operations */
 void work_add(struct host *host, const struct core_op *op);

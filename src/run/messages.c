@@ -139,7 +139,8 @@ void host_sent(struct host *host, uint32_t to, struct outgoing *out, bool sent)
         host->stats.sent_bytes += out->data_bytes;
         host->stats.header_bytes += out->head_bytes;
     }
-    floats_free(host->mem, out->owned);
+    if (out->owned != NULL)
+        state_put_back(host, out->owned, out->data_bytes / sizeof *out->owned);
     out->owned = NULL;
     free_outgoing(host, out);
     if (--host->waiting_out == 0)

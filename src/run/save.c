@@ -19,6 +19,8 @@ struct snapshot {
     uint8_t *bytes;
 };
 
+enum copying { TO_COPY, COPYING, COPIED };
+
 enum stage {
     IDLE,
     GATHERING, /* parts come in */
@@ -44,14 +46,16 @@ struct save {
     uint64_t newest;           /* of those clocks, plus 1 */
     uint64_t have;             /* that are of it */
     uint64_t committed;        /* its clock, plus 1; 0: not yet */
-    struct save_source source; /* of a job of one worker */
+    uint32_t landing;          /* parts that are coming into their planes */
+    uint64_t landing_clock;    /* of these */
+    struct save_source source; /* of a job of one worker; copy NULL: of another */
 
     pthread_t thread;
     bool threaded;
-    pthread_mutex_t lock; /* of the three below */
+    pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     enum stage stage;
-    uint32_t to_copy; /* layers below this one are not copied yet */
+    enum copying *copying; /* [layers] of a job of one worker */
     bool quit;
 };
 
@@ -73,15 +77,20 @@ static void set_stage(struct save *save, enum stage stage)
 
 /* ---- the thread ---- */
 
-static void copy_layers(struct save *save)
+/* With the lock, which is given up meanwhile. Who comes first copies, and others wait for it. */
+static void copy_layer(struct save *save, uint32_t layer)
 {
-    for (uint32_t i = save->what.layer_count; i-- > 0;) {
-        save->what.layers[i].steps = save->source.copy(save->source.ctx, i);
-        pthread_mutex_lock(&save->lock);
-        save->to_copy = i;
-        pthread_cond_broadcast(&save->changed);
+    if (save->copying[layer] == TO_COPY) {
+        save->copying[layer] = COPYING;
         pthread_mutex_unlock(&save->lock);
+        uint64_t steps = save->source.copy(save->source.ctx, layer);
+        pthread_mutex_lock(&save->lock);
+        save->what.layers[layer].steps = steps;
+        save->copying[layer] = COPIED;
+        pthread_cond_broadcast(&save->changed);
     }
+    while (save->copying[layer] != COPIED)
+        pthread_cond_wait(&save->changed, &save->lock);
 }
 
 /* Those that this job has written are known to be whole, and need not be read to be counted. */
@@ -127,17 +136,16 @@ static void write_file(struct save *save)
 static void *work(void *ctx)
 {
     struct save *save = ctx;
+    thread_step_back();
     pthread_mutex_lock(&save->lock);
     for (;;) {
         while (save->stage != READY && !save->quit)
             pthread_cond_wait(&save->changed, &save->lock);
         if (save->stage != READY)
             break;
+        for (uint32_t i = save->what.layer_count; save->source.copy != NULL && i-- > 0;)
+            copy_layer(save, i);
         pthread_mutex_unlock(&save->lock);
-        if (save->source.copy != NULL)
-            copy_layers(save);
-        else
-            thread_step_back(); /* nobody waits for it */
         write_file(save);
         pthread_mutex_lock(&save->lock);
         save->stage = IDLE;
@@ -163,7 +171,8 @@ static bool init_layers(struct save *save)
     const struct agreement *agreement = save->agreement;
     struct checkpoint *what = &save->what;
     what->layers = mem_array(save->mem, agreement->count, sizeof *what->layers);
-    if (what->layers == NULL)
+    save->copying = mem_array(save->mem, agreement->count, sizeof *save->copying);
+    if (what->layers == NULL || save->copying == NULL)
         return false;
     what->layer_count = agreement->count;
     for (uint32_t i = 0; i < agreement->count; i++) {
@@ -274,6 +283,7 @@ void save_close(struct save *save)
     for (size_t i = 0; i < SNAPSHOTS; i++)
         mem_free(save->mem, save->snapshots[i].bytes);
     mem_free(save->mem, save->what.layers);
+    mem_free(save->mem, save->copying);
     mem_free(save->mem, save->what.kept);
     mem_free(save->mem, save->sources);
     for (size_t i = 0; i < save->written_count; i++)
@@ -360,7 +370,7 @@ uint64_t save_due(struct save *save, uint64_t clock, uint32_t lead)
     uint64_t at = find_next(save, clock, lead);
     if (at == 0 || at > clock + lead)
         return 0;
-    if (stage_of(save) != IDLE)
+    if (stage_of(save) != IDLE || save->landing > 0)
         return 0;
     begin(save, at);
     return at;
@@ -368,9 +378,27 @@ uint64_t save_due(struct save *save, uint64_t clock, uint32_t lead)
 
 /* ---- what comes ---- */
 
-bool save_is_late(const struct save *save, const struct save_part *part)
+static uint64_t *came_of(const struct save *save, const struct save_part *part)
 {
-    return part->clock + 1 < save->newest;
+    return &save->came[(size_t)part->part * save->planes + part->plane];
+}
+
+/* Is it of the newest clock, and not there yet? One of a newer clock, of owners that were too quick
+ * for the first, gives up the parts before it; if one of those is still coming into its plane,
+ * which nobody can stop, the checkpoint is given up. */
+static bool is_wanted(struct save *save, const struct save_part *part)
+{
+    if (stage_of(save) != GATHERING || part->clock + 1 < save->newest ||
+        *came_of(save, part) == part->clock + 1)
+        return false;
+    if (save->landing == 0 || save->landing_clock == part->clock)
+        return true;
+    log_write(save->log, LOG_WARN,
+              "clock %" PRIu64 " is not saved: it takes the place of clock %" PRIu64
+              ", of which parts are still on their way",
+              part->clock, save->landing_clock);
+    set_stage(save, IDLE);
+    return false;
 }
 
 /* Of that clock; else the nearest one behind it, which only a rule that does not wait makes
@@ -432,17 +460,32 @@ void save_take(struct save *save, const struct save_part *part)
     const struct layout *layout = save->agreement->layout;
     struct checkpoint_layer *layer =
         &save->what.layers[layout->units[layout->parts[part->part].unit].layer];
-    uint64_t *came = &save->came[(size_t)part->part * save->planes + part->plane];
-    if (stage_of(save) != GATHERING || save_is_late(save, part) || *came == part->clock + 1)
+    if (!is_wanted(save, part))
         return;
     if (part->clock + 1 > save->newest) {
         save->newest = part->clock + 1;
         save->have = 0;
     }
-    *came = part->clock + 1;
+    *came_of(save, part) = part->clock + 1;
     save->have++;
     layer->steps = part->steps > layer->steps ? part->steps : layer->steps;
     check_whole(save);
+}
+
+bool save_land(struct save *save, const struct save_part *part)
+{
+    if (!is_wanted(save, part))
+        return false;
+    save->landing++;
+    save->landing_clock = part->clock;
+    return true;
+}
+
+void save_landed(struct save *save, const struct save_part *part, bool there)
+{
+    save->landing--;
+    if (there)
+        save_take(save, part);
 }
 
 void save_commit(struct save *save, uint64_t clock)
@@ -467,7 +510,8 @@ void save_begin(struct save *save, uint64_t clock, struct save_source source)
     if (save->kept_bytes > 0)
         choose_kept(save, clock);
     pthread_mutex_lock(&save->lock);
-    save->to_copy = save->what.layer_count;
+    for (uint32_t i = 0; i < save->what.layer_count; i++)
+        save->copying[i] = TO_COPY;
     save->stage = READY;
     pthread_cond_broadcast(&save->changed);
     pthread_mutex_unlock(&save->lock);
@@ -476,7 +520,7 @@ void save_begin(struct save *save, uint64_t clock, struct save_source source)
 void save_wait_copied(struct save *save, uint32_t layer)
 {
     pthread_mutex_lock(&save->lock);
-    while (save->stage == READY && layer < save->to_copy)
-        pthread_cond_wait(&save->changed, &save->lock);
+    if (save->stage == READY)
+        copy_layer(save, layer);
     pthread_mutex_unlock(&save->lock);
 }

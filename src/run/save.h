@@ -57,7 +57,10 @@ struct save_part {
     uint32_t part, plane;
     uint64_t clock, steps;
 };
-bool save_is_late(const struct save *save, const struct save_part *part);
+/* It comes straight into its plane: false if it is not wanted, and then it is to go elsewhere.
+ * save_landed() when all of it is there, or lost. */
+bool save_land(struct save *save, const struct save_part *part);
+void save_landed(struct save *save, const struct save_part *part, bool there);
 void save_take(struct save *save, const struct save_part *part);
 /* All owners have copied. */
 void save_commit(struct save *save, uint64_t clock);
@@ -66,7 +69,8 @@ bool save_waits(const struct save *save);
 
 /* A job of one worker: the thread copies, too. copy(ctx, layer) fills the planes of a layer and
  * returns its steps; layers come from the last to the first, as a backward pass needs them.
- * save_wait_copied() before the layer changes. */
+ * save_wait_copied() before the layer changes: one that the thread has not come to is copied by
+ * the caller. */
 struct save_source {
     void *ctx;
     uint64_t (*copy)(void *ctx, uint32_t layer);

@@ -48,6 +48,8 @@ struct settings {
     bool is_local;      /* mode: processes of one machine around shared memory */
     unsigned local;     /* then: enum local_mode */
     bool locked;
+    bool local_copies;       /* learners have copies of their own */
+    const char *local_fault; /* who dies on purpose; NULL: nobody */
     bool server_apart; /* somebody else serves, watches and saves */
     struct agree_options agree;
     struct log log; /* as TRIDENT_LOG says, if the program has none of its own */

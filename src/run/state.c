@@ -185,20 +185,38 @@ bool state_is_given(const struct host *host)
 
 /* ---- copies, in to node 0 ---- */
 
-static void keep_part(struct host *host, const struct message *message, const float *values)
+static struct save_part part_in(const struct host *host, const struct message *message)
 {
+    return (struct save_part){.part = host->agreement->layout->layers[message->layer].first_part +
+                                      message->part,
+                              .plane = message->rows,
+                              .clock = message->clock,
+                              .steps = message->version};
+}
+
+float *state_place(struct host *host, struct incoming *incoming)
+{
+    const struct message *message = &incoming->message;
+    if (host->save == NULL || message->unchanged)
+        return NULL;
     const struct layout *layout = host->agreement->layout;
     const struct layout_part *at = part_of(host, message->layer, message->part);
-    struct save_part part = {.part = layout->layers[message->layer].first_part + message->part,
-                             .plane = message->rows,
-                             .clock = message->clock,
-                             .steps = message->version};
-    if (host->save == NULL || part.plane >= save_planes(host->save) ||
-        save_is_late(host->save, &part))
+    struct save_part part = part_in(host, message);
+    if (part.plane >= save_planes(host->save) ||
+        layout->server_node[layout->units[at->unit].server] != message->from ||
+        !save_land(host->save, &part))
+        return NULL;
+    incoming->landing = true;
+    return save_plane(host->save, message->layer, part.plane) + at->first;
+}
+
+void state_settle(struct host *host, struct incoming *incoming, bool there)
+{
+    if (!incoming->landing)
         return;
-    memcpy(save_plane(host->save, message->layer, part.plane) + at->first, values,
-           at->floats * sizeof *values);
-    save_take(host->save, &part);
+    struct save_part part = part_in(host, &incoming->message);
+    incoming->landing = false;
+    save_landed(host->save, &part, there);
     pthread_cond_broadcast(&host->changed);
 }
 
@@ -209,9 +227,7 @@ bool state_take(struct host *host, const struct incoming *incoming)
     if (message->unchanged) {
         host->states_out -= host->states_out > 0;
         pthread_cond_broadcast(&host->changed);
-    } else if (host->options.node == 0) {
-        keep_part(host, message, values);
-    } else {
+    } else if (host->options.node != 0) {
         if (message->rows == 0 || message->rows >= planes_of(host))
             return false;
         const struct layout *layout = host->agreement->layout;
@@ -230,51 +246,77 @@ bool state_take(struct host *host, const struct incoming *incoming)
     return true;
 }
 
-/* A plane of a unit to node 0, part by part. Takes the lock. */
-static bool send_plane(struct host *host, const struct core_op *op, uint32_t plane,
-                       const float *values)
+/* Memory of copies is kept for the next checkpoint, since new memory is slow when it is first
+ * written to. What is free lies in it. */
+struct free_copy {
+    struct free_copy *next;
+    uint64_t floats;
+};
+
+static float *new_copy(struct host *host, uint64_t floats)
+{
+    struct free_copy **at = &host->free_copies, *found;
+    uint64_t least = sizeof(struct free_copy) / sizeof(float);
+    while (*at != NULL && (*at)->floats != floats)
+        at = &(*at)->next;
+    if ((found = *at) == NULL)
+        return floats_new(host->mem, floats < least ? least : floats);
+    *at = found->next;
+    return (float *)(void *)found;
+}
+
+void state_put_back(struct host *host, float *values, uint64_t floats)
+{
+    struct free_copy *copy = (struct free_copy *)(void *)values;
+    *copy = (struct free_copy){host->free_copies, floats};
+    host->free_copies = copy;
+}
+
+void state_fini(struct host *host)
+{
+    for (struct free_copy *copy = host->free_copies, *next; copy != NULL; copy = next) {
+        next = copy->next;
+        floats_free(host->mem, (float *)(void *)copy);
+    }
+    host->free_copies = NULL;
+}
+
+/* A plane of a part of a unit to node 0. With the lock, which is given up meanwhile. */
+static bool copy_away(struct host *host, const struct core_op *op, uint32_t plane, uint32_t i)
 {
     const struct layout *layout = host->agreement->layout;
     const struct layout_unit *unit = &layout->units[host->server.units[op->index].number];
-    bool ok = true;
-    for (uint32_t i = 0; i < unit->parts && ok; i++) {
-        const struct layout_part *part = part_of(host, unit->layer, unit->first_part + i);
-        float *copy = floats_new(host->mem, part->floats);
-        if ((ok = copy != NULL))
-            memcpy(copy, values + (part->first - unit->first), part->floats * sizeof *copy);
-        struct message message = {.kind = WIRE_STATE,
-                                  .role = CORE_NOBODY,
-                                  .layer = unit->layer,
-                                  .part = unit->first_part + i,
-                                  .clock = op->clock,
-                                  .version = op->steps,
-                                  .rows = plane};
-        pthread_mutex_lock(&host->lock);
-        if (ok)
-            host_send_memory(host, 0, &message, copy, true);
-        else
-            host_fail(host, TRI_ENOMEM, "out of memory for a checkpoint");
-        pthread_mutex_unlock(&host->lock);
+    const struct layout_part *part = part_of(host, unit->layer, unit->first_part + i);
+    struct message message = {.kind = WIRE_STATE,
+                              .role = CORE_NOBODY,
+                              .layer = unit->layer,
+                              .part = unit->first_part + i,
+                              .clock = op->clock,
+                              .version = op->steps,
+                              .rows = plane};
+    struct store_room room = {part->first - unit->first, part->floats,
+                              new_copy(host, part->floats)};
+    if (room.at == NULL) {
+        host_fail(host, TRI_ENOMEM, "out of memory for a checkpoint");
+        return false;
     }
-    return ok;
+    pthread_mutex_unlock(&host->lock);
+    store_server_copy_some(&host->server, op->index, plane, &room);
+    pthread_mutex_lock(&host->lock);
+    host_send_memory(host, 0, &message, room.at, true);
+    return true;
 }
 
 static void copy_unit_away(struct host *host, const struct core_op *op)
 {
     const struct layout *layout = host->agreement->layout;
-    const struct layout_unit *unit = &layout->units[host->server.units[op->index].number];
-    float *plane = floats_new(host->mem, unit->floats);
-    bool ok = plane != NULL;
-    for (uint32_t k = 0; k < planes_of(host) && ok; k++) {
-        store_server_copy(&host->server, op->index, k, plane);
-        ok = send_plane(host, op, k, plane);
-    }
-    if (plane == NULL) {
-        pthread_mutex_lock(&host->lock);
-        host_fail(host, TRI_ENOMEM, "out of memory for a checkpoint");
-        pthread_mutex_unlock(&host->lock);
-    }
-    floats_free(host->mem, plane);
+    uint32_t parts = layout->units[host->server.units[op->index].number].parts;
+    bool ok = true;
+    pthread_mutex_lock(&host->lock);
+    for (uint32_t i = 0; i < parts; i++)
+        for (uint32_t k = 0; k < planes_of(host) && ok; k++)
+            ok = copy_away(host, op, k, i);
+    pthread_mutex_unlock(&host->lock);
 }
 
 /* Straight into place. */

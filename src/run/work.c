@@ -8,6 +8,17 @@ static struct op_list *list_of(struct host *host, enum core_role role)
     return &host->ops[role == CORE_SERVER];
 }
 
+static void *copy_beside(void *ctx);
+
+/* Copies for checkpoints have a thread to themselves: those that move bytes and those that wait
+ * for a layer have better things to do. Without one they are operations like others. */
+static bool has_copier(struct host *host)
+{
+    if (!host->has_copier)
+        host->has_copier = pthread_create(&host->copier, NULL, copy_beside, host) == 0;
+    return host->has_copier;
+}
+
 void work_add(struct host *host, const struct core_op *op)
 {
     struct op_entry *entry = host->free_ops;
@@ -20,12 +31,17 @@ void work_add(struct host *host, const struct core_op *op)
         return;
     }
     *entry = (struct op_entry){.op = *op};
-    struct op_list *list = list_of(host, op->role);
+    bool copy = op->kind == CORE_OP_COPY && has_copier(host);
+    struct op_list *list = copy ? &host->copies : list_of(host, op->role);
     if (list->last != NULL)
         list->last->next = entry;
     else
         list->first = entry;
     list->last = entry;
+    if (copy) {
+        pthread_cond_signal(&host->to_copy);
+        return;
+    }
     if (host->helper_count > 0)
         pthread_cond_signal(&host->work);
     else if (op->role == CORE_SERVER)
@@ -65,13 +81,8 @@ static void perform(struct host *host, const struct core_op *op, void *scratch)
         store_worker_do(&host->worker, op, scratch);
 }
 
-bool work_one(struct host *host, enum core_role role, void *scratch)
+static bool work_off(struct host *host, struct op_entry *entry, void *scratch)
 {
-    struct op_entry *entry = NULL;
-    if (role != CORE_SERVER)
-        entry = take(list_of(host, CORE_WORKER));
-    if (entry == NULL && role != CORE_WORKER)
-        entry = take(list_of(host, CORE_SERVER));
     if (entry == NULL)
         return false;
     struct core_op op = entry->op;
@@ -83,6 +94,16 @@ bool work_one(struct host *host, enum core_role role, void *scratch)
     pthread_mutex_lock(&host->lock);
     event_done(host, &op);
     return true;
+}
+
+bool work_one(struct host *host, enum core_role role, void *scratch)
+{
+    struct op_entry *entry = NULL;
+    if (role != CORE_SERVER)
+        entry = take(list_of(host, CORE_WORKER));
+    if (entry == NULL && role != CORE_WORKER)
+        entry = take(list_of(host, CORE_SERVER));
+    return work_off(host, entry, scratch);
 }
 
 /* ---- callers that help ---- */
@@ -133,6 +154,17 @@ static void *help(void *ctx)
     return NULL;
 }
 
+static void *copy_beside(void *ctx)
+{
+    struct host *host = ctx;
+    pthread_mutex_lock(&host->lock);
+    while (!host->quit)
+        if (!work_off(host, take(&host->copies), NULL))
+            pthread_cond_wait(&host->to_copy, &host->lock);
+    pthread_mutex_unlock(&host->lock);
+    return NULL;
+}
+
 tri_status work_start(struct host *host, tri_error *err)
 {
     host->helpers = mem_array(host->mem, host->options.helpers, sizeof *host->helpers);
@@ -159,11 +191,15 @@ void work_stop(struct host *host)
 {
     pthread_mutex_lock(&host->lock);
     pthread_cond_broadcast(&host->work);
+    pthread_cond_broadcast(&host->to_copy);
     pthread_mutex_unlock(&host->lock);
+    if (host->has_copier)
+        (void)pthread_join(host->copier, NULL);
     for (uint32_t i = 0; i < host->helper_count; i++)
         (void)pthread_join(host->helpers[i], NULL);
     free_list(host, host->ops[0].first);
     free_list(host, host->ops[1].first);
+    free_list(host, host->copies.first);
     free_list(host, host->free_ops);
     for (size_t i = 0; i < HOST_SCRATCHES; i++)
         mem_free(host->mem, host->scratches[i]);

@@ -23,6 +23,12 @@ struct store_span {
     const float *values;
 };
 
+/* The other way round: room for them. */
+struct store_room {
+    uint64_t first, count;
+    float *at;
+};
+
 uint64_t store_runs_floats(struct store_runs runs); /* in all */
 
 /* With as many floats, one after the other, that overlap none of the runs. */

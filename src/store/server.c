@@ -272,17 +272,26 @@ static float *find_state(const struct store_server *store, uint32_t index, uint3
     return unit->state + store->optim.ops->state_floats * first + (plane - 1) * len + (at - first);
 }
 
-void store_server_copy(const struct store_server *store, uint32_t index, uint32_t plane, float *out)
+void store_server_copy_some(const struct store_server *store, uint32_t index, uint32_t plane,
+                            const struct store_room *room)
 {
-    uint64_t n = shape_of(store, index)->floats, count = 0;
     if (plane == 0) {
-        memcpy(out, store->units[index].shard, (size_t)n * sizeof *out);
+        memcpy(room->at, store->units[index].shard + room->first,
+               (size_t)room->count * sizeof *room->at);
         return;
     }
-    for (uint64_t at = 0; at < n; at += count) {
-        const float *from = find_state(store, index, plane, at, &count);
-        memcpy(out + at, from, (size_t)count * sizeof *out);
+    uint64_t count = 0;
+    for (uint64_t done = 0; done < room->count; done += count) {
+        const float *from = find_state(store, index, plane, room->first + done, &count);
+        count = count < room->count - done ? count : room->count - done;
+        memcpy(room->at + done, from, (size_t)count * sizeof *from);
     }
+}
+
+void store_server_copy(const struct store_server *store, uint32_t index, uint32_t plane, float *out)
+{
+    const struct store_room all = {0, shape_of(store, index)->floats, out};
+    store_server_copy_some(store, index, plane, &all);
 }
 
 void store_server_restore(struct store_server *store, uint32_t index, uint32_t plane,

@@ -69,6 +69,9 @@ void store_server_op(struct store_server *store, const struct server *server,
  * the optimiser keeps. As store_server_do() in all else. */
 void store_server_copy(const struct store_server *store, uint32_t index, uint32_t plane,
                        float *out);
+/* Floats first .. first + count of it alone. */
+void store_server_copy_some(const struct store_server *store, uint32_t index, uint32_t plane,
+                            const struct store_room *room);
 /* The other way round, before the unit has begun: floats first .. first + count of the unit. Only
  * planes of the optimiser's. */
 void store_server_restore(struct store_server *store, uint32_t index, uint32_t plane,

@@ -27,7 +27,7 @@ struct rank {
 /* What the ranks do. */
 struct plan {
     const char *local, *optimizer, *folder;
-    bool locked, in_place, resume;
+    bool locked, copies, in_place, resume;
     uint32_t ranks;
     uint64_t clocks;
 };
@@ -39,9 +39,9 @@ static unsigned job_number;
 static int set_up(void **state)
 {
     static const char *const names[] = {
-        "TRIDENT_RANK",        "TRIDENT_WORKERS",     "RANK",
-        "WORLD_SIZE",          "TRIDENT_LOCAL",       "TRIDENT_LOCKED",
-        "TRIDENT_CONSISTENCY", "TRIDENT_LOCAL_SERVER"};
+        "TRIDENT_RANK",        "TRIDENT_WORKERS",      "RANK",
+        "WORLD_SIZE",          "TRIDENT_LOCAL",        "TRIDENT_LOCKED",
+        "TRIDENT_CONSISTENCY", "TRIDENT_LOCAL_SERVER", "TRIDENT_LOCAL_COPIES"};
     char job[64];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -204,6 +204,7 @@ static void run(const struct plan *plan, struct rank ranks[RANKS])
     pthread_t threads[RANKS];
     (void)setenv("TRIDENT_LOCAL", plan->local, 1);
     (void)setenv("TRIDENT_LOCKED", plan->locked ? "on" : "off", 1);
+    (void)setenv("TRIDENT_LOCAL_COPIES", plan->copies ? "on" : "off", 1);
     memset(ranks, 0, RANKS * sizeof *ranks);
     for (uint32_t i = 0; i < plan->ranks; i++) {
         ranks[i].number = (int32_t)i;
@@ -238,17 +239,18 @@ TEST(every_gradient_is_in_the_parameters_of_all_ranks)
     static const char *const modes[] = {"server", "direct"};
     (void)state;
     for (size_t m = 0; m < 2; m++)
-        for (int locked = 0; locked < 2; locked++) {
+        for (int i = 0; i < 4; i++) {
             struct rank ranks[RANKS];
             const struct plan plan = {.local = modes[m],
-                                      .locked = locked || m == 1, /* else steps may be lost */
+                                      .locked = i % 2 == 1 || m == 1, /* else steps may be lost */
+                                      .copies = i / 2 == 1,
                                       .ranks = RANKS,
                                       .clocks = 12};
             run(&plan, ranks);
-            for (uint32_t i = 0; i < RANKS; i++) {
-                check_end(&ranks[i], RANKS * 12);
-                assert_int_equal(ranks[i].crc, ranks[0].crc);
-                assert_int_equal(ranks[i].applied, RANKS * 12);
+            for (uint32_t r = 0; r < RANKS; r++) {
+                check_end(&ranks[r], RANKS * 12);
+                assert_int_equal(ranks[r].crc, ranks[0].crc);
+                assert_int_equal(ranks[r].applied, RANKS * 12);
             }
             set_up(state);
         }
@@ -256,13 +258,17 @@ TEST(every_gradient_is_in_the_parameters_of_all_ranks)
 
 TEST(a_round_is_one_step_with_the_mean_of_all_samples)
 {
-    struct rank ranks[RANKS];
-    const struct plan plan = {.local = "sync", .ranks = RANKS, .clocks = 9};
     (void)state;
-    run(&plan, ranks);
-    for (uint32_t i = 0; i < RANKS; i++) {
-        check_end(&ranks[i], 9);
-        assert_int_equal(ranks[i].crc, ranks[0].crc);
+    for (int copies = 0; copies < 2; copies++) {
+        struct rank ranks[RANKS];
+        const struct plan plan = {
+            .local = "sync", .ranks = RANKS, .clocks = 9, .copies = copies == 1};
+        run(&plan, ranks);
+        for (uint32_t i = 0; i < RANKS; i++) {
+            check_end(&ranks[i], 9);
+            assert_int_equal(ranks[i].crc, ranks[0].crc);
+        }
+        set_up(state);
     }
 }
 
@@ -390,6 +396,22 @@ TEST(what_cannot_be_is_refused_and_changes_nothing)
     tri_close(rank.job);
 }
 
+TEST(with_copies_of_its_own_nothing_is_read_or_stepped_in_place)
+{
+    struct plan plan = {.ranks = 1};
+    struct rank rank;
+    float *weights = rank.weights[0], *bias = rank.bias;
+    (void)state;
+    (void)setenv("TRIDENT_LOCAL", "direct", 1);
+    (void)setenv("TRIDENT_LOCAL_COPIES", "on", 1);
+    open_one(&rank, &plan);
+    assert_int_equal(tri_shared(rank.job, FC, &weights, &bias, &rank.err), TRI_OK);
+    assert_null(weights);
+    refused(tri_step(rank.job, &rank.err), &rank.err, "does not go with local_copies");
+    assert_int_equal(tri_finish(rank.job, &rank.err), TRI_OK);
+    tri_close(rank.job);
+}
+
 TEST(settings_that_do_not_go_together_are_refused)
 {
     static const struct {
@@ -461,6 +483,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused_and_changes_nothing, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(with_copies_of_its_own_nothing_is_read_or_stepped_in_place,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(settings_that_do_not_go_together_are_refused, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_rank_without_rank_0_says_so, set_up, tear_down),

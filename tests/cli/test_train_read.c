@@ -212,6 +212,26 @@ TEST(learners_do_not_go_with_what_is_for_workers)
     }
 }
 
+TEST(only_learners_with_sgd_exchange_seldom)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--exchange-every", "8", "--optimizer", "sgd"),
+                     TRI_EINPUT);
+    assert_non_null(strstr(err.text, "needs '--learners'"));
+    assert_int_equal(
+        READ(&request, &err, "--exchange-every", "8", "--learners", "2", "--optimizer", "adam"),
+        TRI_EINPUT);
+    assert_non_null(strstr(err.text, "'--optimizer adam'"));
+    assert_int_equal(
+        READ(&request, &err, "--exchange-every", "8", "--learners", "2", "--optimizer", "sgd"),
+        TRI_OK);
+    assert_int_equal(request.options.exchange_every, 8);
+    assert_int_equal(READ(&request, &err, "--learners", "2", "--optimizer", "adam"), TRI_OK);
+    assert_int_equal(request.options.exchange_every, 1);
+}
+
 TEST(a_recipe_is_for_its_model_and_flags_win)
 {
     (void)state;
@@ -269,6 +289,7 @@ int main(void)
         cmocka_unit_test(options_of_later_versions_are_named),
         cmocka_unit_test(learners_step_directly_with_sgd_and_by_a_server_else),
         cmocka_unit_test(learners_do_not_go_with_what_is_for_workers),
+        cmocka_unit_test(only_learners_with_sgd_exchange_seldom),
         cmocka_unit_test(a_recipe_is_for_its_model_and_flags_win),
         cmocka_unit_test(checkpoints_need_a_folder),
         cmocka_unit_test(help_wins_over_everything),

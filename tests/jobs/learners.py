@@ -55,10 +55,10 @@ def trained(*more, **variables):
     return json.loads(out)
 
 
-def start(*more):
+def start(*more, **variables):
     """A process whose standard error can be read while it runs, by said()."""
     with tempfile.NamedTemporaryFile(dir=DATA.name, delete=False) as errors:
-        process = subprocess.Popen(train("--json", *more), env=jobs.environment(),
+        process = subprocess.Popen(train("--json", *more), env=jobs.environment(**variables),
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
                                    text=True)
         process.errors = errors.name
@@ -146,28 +146,69 @@ def other_optimizers_and_locks_learn():
             assert result["test_accuracy"] > 0.9 and sums_up(result), (more, result)
 
 
+def learners_with_copies_of_their_own_learn():
+    """With a push and a pull thread each gradient counts once, and is in the result once."""
+    for mode in MODES:
+        for more in ((), ("--locked",)):
+            result = trained("--learners", 2, "--local", mode, "--epochs", 8, *more,
+                             TRIDENT_LOCAL_COPIES="on")
+            assert result["test_accuracy"] > 0.9 and sums_up(result), (more, result)
+            assert result["gradients"]["pushed"] == 2 * result["iterations"], (more, result)
+            assert result["gradients"]["applied"] == 2 * result["iterations"], (more, result)
+
+
 def sgd_is_direct_and_others_have_a_server():
     assert trained("--learners", 1, "--iterations", 3)["local"] == "direct"
     adam = trained("--learners", 1, "--iterations", 3, "--optimizer", "adam", "--lr", 0.01)
     assert adam["local"] == "server", adam
 
 
-def a_round_of_two_is_a_step_of_one_with_twice_the_batch():
+def parameters_of(*more):
     with tempfile.TemporaryDirectory() as folder:
-        def step(name, *more):
-            path = os.path.join(folder, name + ".safetensors")
-            trained("--iterations", 1, "--out", path, *more)
-            return parameters(path)
+        path = os.path.join(folder, "model.safetensors")
+        trained("--out", path, *more)
+        return parameters(path)
 
-        alone = step("alone", "--batch", 8)
-        for name, more in (("workers", ("--workers", 2)),
-                           ("sync", ("--learners", 2, "--local", "sync"))):
-            both = step(name, *more)
-            assert both.keys() == alone.keys(), (both.keys(), alone.keys())
-            for key, values in alone.items():
-                off = max(abs(a - b) for a, b in zip(values, both[key]))
-                most = max(map(abs, values))
-                assert off <= 1e-5 * most, f"{name}: {key} is off by {off} of {most}"
+
+def check_alike(one, other, what):
+    assert one.keys() == other.keys(), (one.keys(), other.keys())
+    for key, values in one.items():
+        off = max(abs(a - b) for a, b in zip(values, other[key]))
+        most = max(map(abs, values))
+        assert off <= 1e-5 * most, f"{what}: {key} is off by {off} of {most}"
+
+
+def a_round_of_two_is_a_step_of_one_with_twice_the_batch():
+    alone = parameters_of("--iterations", 1, "--batch", 8)
+    for more in (("--workers", 2), ("--learners", 2, "--local", "sync")):
+        check_alike(alone, parameters_of("--iterations", 1, *more), more)
+
+
+def steps_of_its_own_add_up():
+    def learn(*more):
+        return parameters_of("--learners", 1, "--schedule", "cosine", *more)
+
+    alone = learn("--iterations", 20)
+    for mode in ("direct", "sync"):          # which do not run ahead of what they have handed over
+        check_alike(alone, learn("--local", mode, "--iterations", 4, "--exchange-every", 5), mode)
+
+
+def learners_that_exchange_seldom_learn_and_resume():
+    for mode in MODES:
+        with tempfile.TemporaryDirectory() as folder:
+            def go(epochs, *more):
+                result = trained("--learners", 2, "--local", mode, "--exchange-every", 4,
+                                 "--epochs", epochs, "--checkpoint", folder, *more)
+                assert result["exchange_every"] == 4 and sums_up(result), result
+                return result
+
+            first, more = go(5), go(10, "--resume")
+            per_iteration = 2 * 4 * 4
+            want = -(-5 * first["train_samples"] // per_iteration)
+            assert first["iterations"] == want, (first, want)
+            assert first["gradients"]["pushed"] == 2 * want, first
+            assert more["resumed_at"] == want and abs(more["iterations"] - 2 * want) <= 1, more
+            assert more["test_accuracy"] > 0.9, more
 
 
 def rounds_can_be_repeated_bit_by_bit():
@@ -333,6 +374,50 @@ def a_dead_server_is_replaced():
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
+def dies_at(fault, mode, *more):
+    """The result of two learners, of which something dies at a step: as "1:writing:20"."""
+    result = trained("--learners", 2, "--local", mode, "--epochs", 8, *more,
+                     TRIDENT_LOCAL_FAULT=fault)
+    assert result["test_accuracy"] > 0.9 and sums_up(result), (fault, result)
+    restarts = result["restarts"]
+    expected = {"learners": 0, "server": 1} if "server" in fault else {"learners": 1, "server": 0}
+    assert restarts == {**expected, "all": 0}, (fault, restarts)
+    return result
+
+
+def a_lock_that_a_dead_one_held_is_taken_up():
+    for fault, mode, more in (("1:writing:20", "direct", ("--locked",)),
+                              ("0:reading:20", "direct", ("--locked",)),
+                              ("1:reading:20", "server", ("--locked",)),
+                              ("server:writing:20", "server", ("--locked",)),
+                              ("0:seats:1", "direct", ()), ("1:seats:1", "server", ())):
+        dies_at(fault, mode, *more)
+
+
+def what_a_dead_one_was_in_the_middle_of_is_told():
+    """Each gradient is applied once, or it is said what became of it."""
+    counts = dies_at("1:half-full:20", "server")["gradients"]
+    assert counts["lost"] == 1 and counts["torn"] + counts["discarded"] == 0, counts
+    counts = dies_at("0:marked:20", "direct")["gradients"]
+    assert counts["possibly_partial"] == 1 and counts["lost"] == 0, counts
+    counts = dies_at("1:half-full:20", "server", "--locked")["gradients"]
+    assert counts["lost"] == 1 and counts["possibly_partial"] == 0, counts
+
+
+def a_new_server_counts_on_from_the_checkpoint():
+    """Of the 20 gradients (rounds) that the dead one began, those since the checkpoint are undone,
+    and the last is torn. All that came later counts on from there."""
+    for mode, each in (("server", 1), ("sync", 2)):
+        result = dies_at("server:half-step:20", mode)
+        counts, pushed = result["gradients"], 2 * result["iterations"]
+        assert counts["pushed"] == pushed and counts["torn"] == each, (mode, counts)
+        assert counts["discarded"] <= 19 * each and counts["discarded"] % each == 0, (mode, counts)
+        assert counts["applied"] >= pushed - 20 * each, (mode, counts)
+        counts = dies_at("server:committed:20", mode)["gradients"] if mode == "server" else (
+            dies_at("server:round:20", mode)["gradients"])
+        assert counts["torn"] == 0, (mode, counts)
+
+
 def nothing_outlives_a_killed_launcher():
     for mode in SOME:
         code, _, _ = run_and_hurt(mode, 2, kill, *LONG)
@@ -413,16 +498,38 @@ class Chaos:
             return [roles["server"]] if "server" in roles else []
         return [roles[self.draw.choice(learners)]] if learners else []
 
+    def fault(self, mode, locked, learners):
+        """Who dies at which step, and what: half of them hold a lock there, if there is one."""
+        own = {"server": ("taken", "half-full", "published"), "direct": ("marked", "stepped"),
+               "sync": ("taken", "half-full", "published")}[mode]
+        held = ("seats",)
+        if locked and mode != "sync":
+            held = ("reading", "pull") + (("writing",) if mode == "direct" else ())
+        if mode != "direct" and self.draw.random() < 0.3:
+            step = self.draw.choice(("writing",) if locked else
+                                    ("marked", "half-step", "stepped"))
+            who = "server"
+        else:
+            step = self.draw.choice(self.draw.choice((own, held)))
+            who = self.draw.randrange(learners)
+        self.counts[f"{'server' if who == 'server' else 'learner'} died at {step}"] += 1
+        return f"{who}:{step}:{1 if step == 'seats' else self.draw.randrange(1, 60)}"
+
     def once(self):
         draw = self.draw
         mode, learners = draw.choice(MODES), draw.choice((1, 2, 2, 3))
         restarts = draw.choice((0, 3, 3))
+        locked, copies = draw.random() < 0.4, draw.random() < 0.25
+        variables = {"TRIDENT_LOCAL_COPIES": "on"} if copies else {}
+        if draw.random() < 0.5:
+            variables["TRIDENT_LOCAL_FAULT"] = self.fault(mode, locked, learners)
         kills = [draw.choice(("learner", "learner", "learner", "server", "all", "launcher"))
                  for _ in range(draw.choice((1, 1, 2, 3)))]
-        what = f"{mode}, {learners} learners, {restarts} restarts, killing {kills}"
+        what = (f"{mode}, {learners} learners, {restarts} restarts, {'' if locked else 'not '}locked, "
+                f"{variables}, killing {kills}")
         process = start("--learners", learners, "--local", mode, "--learner-restarts", restarts,
-                        *(("--locked",) if draw.random() < 0.2 else ()),
-                        "--epochs", 30 if jobs.FEW else 120)
+                        *(("--locked",) if locked else ()),
+                        "--epochs", 30 if jobs.FEW else 120, **variables)
         seen = set()
         for kind in kills:
             deadline = time.monotonic() + draw.uniform(0, 0.4)
@@ -468,8 +575,10 @@ def chaos():
           ", ".join(f"{name} {count}" for name, count in sorted(all_of_it.counts.items())))
 
 
-TESTS = (learners_learn, other_optimizers_and_locks_learn, sgd_is_direct_and_others_have_a_server,
-         a_round_of_two_is_a_step_of_one_with_twice_the_batch, rounds_can_be_repeated_bit_by_bit,
+TESTS = (learners_learn, other_optimizers_and_locks_learn,
+         learners_with_copies_of_their_own_learn, sgd_is_direct_and_others_have_a_server,
+         a_round_of_two_is_a_step_of_one_with_twice_the_batch, steps_of_its_own_add_up,
+         learners_that_exchange_seldom_learn_and_resume, rounds_can_be_repeated_bit_by_bit,
          more_learners_than_cores, two_jobs_do_not_meet,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
          a_job_is_resumed_by_any_number_of_either_kind,
@@ -477,7 +586,9 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn, sgd_is_direct_and_oth
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
          when_all_are_dead_all_start_again_from_a_checkpoint, it_gives_up_in_the_end,
-         a_dead_server_is_replaced, nothing_outlives_a_killed_launcher, signals_end_it_in_order,
+         a_dead_server_is_replaced, a_lock_that_a_dead_one_held_is_taken_up,
+         what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
+         nothing_outlives_a_killed_launcher, signals_end_it_in_order,
          bad_data_is_told_once, a_learner_that_diverges_ends_the_job,
          with_little_shared_memory_they_go_elsewhere_or_say_so, chaos)
 

@@ -14,7 +14,11 @@
 
 #include "lib/test.h"
 
-enum { RIG_ROWS = 40, RIG_COLS = 24, RIG_WIDE = 70000 };
+#ifdef TRIDENT_HELGRIND /* which is slow */
+enum { RIG_ROWS = 4, RIG_COLS = 24, RIG_WIDE = 17000, RIG_LESS = 20 };
+#else
+enum { RIG_ROWS = 40, RIG_COLS = 24, RIG_WIDE = 70000, RIG_LESS = 1 };
+#endif
 
 /* One with a bias, one large enough for several blocks, one that takes rows. */
 static const struct local_layer_info rig_layers[3] = {

@@ -42,7 +42,7 @@ static void check_all(const struct local_job *job, uint64_t count)
 static void run_threads(const struct local_options *options,
                         const struct local_learner_options *wish, uint32_t threads)
 {
-    enum { COUNT = 25 };
+    enum { COUNT = RIG_LESS > 1 ? 5 : 25 };
     struct learner_thread learners[8];
     struct local_job *job = rig_create(options);
     struct rig_server server = {.options = {.threads = threads, .until_done = true}};

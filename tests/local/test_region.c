@@ -44,6 +44,46 @@ TEST(what_is_written_in_one_handle_is_read_in_another)
     rig_remove(job);
 }
 
+/* Where the mapping begins that has this in it. */
+static uint64_t mapped_at(const void *inside)
+{
+    char line[600];
+    uint64_t found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (found == 0 && fgets(line, sizeof line, maps) != NULL) {
+        char *end;
+        uint64_t first = strtoull(line, &end, 16);
+        if (*end == '-' && first <= (uintptr_t)inside &&
+            (uintptr_t)inside < strtoull(end + 1, NULL, 16))
+            found = first;
+    }
+    (void)fclose(maps);
+    assert_true(found != 0);
+    return found;
+}
+
+TEST(a_large_region_lies_where_large_pages_can_be_and_is_zero)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) { /* one could lie so by chance */
+        const struct local_layer_info layer = {.name = "w", .rows = 3000, .cols = 1000};
+        struct local_options options = rig_options(LOCAL_DIRECT, 1);
+        options.layers = &layer;
+        options.layer_count = 1;
+        struct local_job *job = rig_create(&options), *other = NULL;
+        assert_int_equal(mapped_at(local_shared(job, 0)) % (2 << 20), 0);
+        for (uint64_t k = 0; k < layer.rows * (uint64_t)layer.cols; k++)
+            assert_true(local_shared(job, 0)[k] == 0);
+        local_shared(job, 0)[2999999] = 3;
+        assert_int_equal(local_attach(&options, &other, NULL), TRI_OK);
+        assert_true(local_shared(other, 0)[2999999] == 3);
+        local_close(job);
+        assert_int_equal(mapped_at(local_shared(other, 0)) % (2 << 20), 0);
+        rig_remove(other);
+    }
+}
+
 TEST(a_name_that_is_in_use_is_refused_and_one_that_is_missing_is_said)
 {
     (void)state;
@@ -218,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_in_one_handle_is_read_in_another),
+        cmocka_unit_test(a_large_region_lies_where_large_pages_can_be_and_is_zero),
         cmocka_unit_test(a_name_that_is_in_use_is_refused_and_one_that_is_missing_is_said),
         cmocka_unit_test(attaching_waits_for_a_job_that_is_about_to_be_created),
         cmocka_unit_test(too_little_room_is_said_with_numbers_and_nothing_is_left),

@@ -174,7 +174,8 @@ TEST(when_none_is_left_all_start_again_from_the_last_checkpoint)
     assert_int_equal(stats.version, 2 * COUNT); /* the only checkpoint is that of the start */
     assert_int_equal(stats.counts.applied, 2 * COUNT);
     assert_true(value == 2 * COUNT);
-    assert_int_equal(stats.counts.discarded, 8);
+    /* The server is ended for it, and may be in the middle of one. */
+    assert_int_equal(stats.counts.discarded + stats.counts.torn, 8);
 }
 
 TEST(it_gives_up_after_so_many_tries)

@@ -94,6 +94,39 @@ TEST(a_file_appears_when_it_is_finished_and_not_before)
     assert_int_equal(entries(false), 1);
 }
 
+/* Lengths that end before, at and behind the end of a block and of the buffer. */
+TEST(past_the_page_cache_a_file_is_the_same)
+{
+    (void)state;
+    enum { SIZE = 2 * STREAM_ALIGN, MOST = 5 * SIZE };
+    static char bytes[MOST], found[MOST + 1];
+    static _Alignas(STREAM_ALIGN) char buffer[SIZE];
+    for (size_t i = 0; i < MOST; i++)
+        bytes[i] = (char)(i % 251);
+    const size_t lengths[] = {1, STREAM_ALIGN, SIZE - 1, SIZE, SIZE + 1, MOST - 7, MOST};
+    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++)
+        for (size_t piece = 1000; piece <= MOST; piece *= 7) {
+            struct stream_out out;
+            char path[400];
+            (void)snprintf(path, sizeof path, "%s", at("file"));
+            assert_int_equal(stream_out_open(path, &out, NULL), TRI_OK);
+            stream_out_direct(&out, buffer, sizeof buffer);
+            for (size_t i = 0, n; i < lengths[l]; i += n) {
+                n = lengths[l] - i < piece ? lengths[l] - i : piece;
+                assert_int_equal(stream_out_put(&out, bytes + i, n, NULL), TRI_OK);
+            }
+            assert_int_equal(stream_out_begin_with(&out, "!", 1, NULL), TRI_OK);
+            assert_int_equal(stream_out_finish(&out, NULL), TRI_OK);
+            FILE *file = fopen(path, "rb");
+            assert_non_null(file);
+            assert_int_equal(fread(found, 1, sizeof found, file), lengths[l]);
+            (void)fclose(file);
+            assert_int_equal(found[0], '!');
+            assert_memory_equal(found + 1, bytes + 1, lengths[l] - 1);
+        }
+    assert_int_equal(entries(false), 1);
+}
+
 TEST(a_file_that_is_dropped_leaves_nothing)
 {
     (void)state;
@@ -240,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_file_appears_when_it_is_finished_and_not_before),
+        IN_FOLDER(past_the_page_cache_a_file_is_the_same),
         IN_FOLDER(a_file_that_is_dropped_leaves_nothing),
         IN_FOLDER(the_same_file_is_written_twice_at_a_time),
         IN_FOLDER(what_cannot_be_written_is_told),

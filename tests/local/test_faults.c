@@ -1,0 +1,81 @@
+/* Deaths on purpose that are asked for by a text. */
+#include "local/rig.h"
+
+TEST(a_text_names_who_dies_where_and_when)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_DIRECT, 2);
+    struct local_job *job = rig_create(&options);
+    struct local_faults faults = {0};
+    const char *text = "0:taken:1,server:half-step:4,1:writing:3";
+    assert_int_equal(local_faults_arm(job, 1, text, &faults, NULL), TRI_OK);
+    assert_int_equal(faults.at, LOCAL_AT_WRITING);
+    assert_int_equal(faults.nth, 2);
+    assert_int_equal(local_faults_arm(job, LOCAL_ANY, text, &faults, NULL), TRI_OK);
+    assert_int_equal(faults.at, LOCAL_AT_HALF_STEP);
+    assert_int_equal(faults.nth, 3);
+    local_set_faults(job, NULL);
+    rig_remove(job);
+}
+
+TEST(other_texts_are_refused)
+{
+    (void)state;
+    static const char *const texts[] = {"x",           "1:writing",   "1:writing:0",  "1:nowhere:1",
+                                        "1:nothing:1", "-1:taken:1",  ":taken:1",     "1:taken:1:1",
+                                        "1:taken:x",   "1:taken:1,x", "clerk:taken:1"};
+    struct local_options options = rig_options(LOCAL_DIRECT, 2);
+    struct local_job *job = rig_create(&options);
+    struct local_faults faults;
+    tri_error err;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (local_faults_arm(job, 1, texts[i], &faults, &err) != TRI_EINPUT)
+            fail_msg("'%s' is taken", texts[i]);
+    assert_int_equal(local_faults_arm(job, 1, NULL, &faults, &err), TRI_OK);
+    assert_int_equal(local_faults_arm(job, 1, "", &faults, &err), TRI_OK);
+    local_set_faults(job, NULL);
+    rig_remove(job);
+}
+
+static int learn(struct local_job *job, void *arg)
+{
+    struct local_learner_options wish = {.seat = 1};
+    struct local_learner *learner;
+    static struct local_faults faults;
+    if (local_faults_arm(job, 1, arg, &faults, NULL) != TRI_OK ||
+        local_join(job, &wish, &learner, NULL) != TRI_OK)
+        return 1;
+    for (int i = 0; i < 5; i++)
+        if (!rig_push(job, learner, 1, -1))
+            return 2;
+    local_leave(learner);
+    return 0;
+}
+
+TEST(the_first_of_a_seat_dies_and_the_next_lives)
+{
+    (void)state;
+    static char texts[][16] = {"1:stepped:3", "1:seats:1"};
+    for (int i = 0; i < 2; i++) {
+        struct local_options options = rig_options(LOCAL_DIRECT, 2);
+        struct local_job *job = rig_create(&options);
+        struct local_seat_stats seat;
+        assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, texts[i])),
+                         -SIGKILL);
+        assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, texts[i])), 0);
+        local_seat_stats(job, 1, &seat);
+        assert_int_equal(seat.counts.pushed, i == 0 ? 2 + 5 : 5);
+        assert_int_equal(seat.counts.partial, i == 0 ? 1 : 0);
+        rig_remove(job);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_names_who_dies_where_and_when),
+        cmocka_unit_test(other_texts_are_refused),
+        cmocka_unit_test(the_first_of_a_seat_dies_and_the_next_lives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
