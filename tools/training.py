@@ -29,8 +29,11 @@ class Runs:
     def path(self, name):
         return os.path.join(self.folder, name + ".json")
 
+    def is_done(self, name):
+        return os.path.exists(self.path(name))
+
     def missing(self):
-        return [name for name in self.words if not os.path.exists(self.path(name))]
+        return [name for name in self.words if not self.is_done(name)]
 
     def command(self, name):
         return "trident train " + self.words[name].replace("DATA", "../shared/data")

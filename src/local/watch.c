@@ -17,7 +17,8 @@ struct watch {
     uint64_t server_expected;
     uint32_t server_starts; /* as they were when it was started last */
     uint64_t report_at, save_at;
-    uint64_t reported; /* version */
+    uint64_t looked_us, awake_us; /* the last look; looks came in time since */
+    uint64_t reported;            /* version */
     uint32_t tries, server_restarts;
 };
 
@@ -105,8 +106,10 @@ static void tell_dead(struct watch *watch, uint32_t seat, uint64_t pid, bool stu
 static void look_for_stuck(struct watch *watch, uint32_t seat, const struct local_seat_stats *stats)
 {
     uint64_t most = (uint64_t)watch->options->stuck_ms * 1000;
+    uint64_t watched = clock_us() - watch->awake_us;
     struct alive_id who = load_id(&watch->job->seats[seat].who);
-    if (most == 0 || !stats->alive || stats->idle_us < most || who.pid == alive_self().pid)
+    if (most == 0 || !stats->alive || stats->idle_us < most || watched < most ||
+        who.pid == alive_self().pid)
         return;
     log_write(watch->job->log, LOG_WARN,
               "learner %u, process %llu, gave no sign of life for %.1f s and is killed", seat,
@@ -258,12 +261,24 @@ static void say(struct watch *watch, const struct local_stats *stats)
     watch->report_at = now + (uint64_t)watch->options->report_ms * 1000;
 }
 
+/* Who was stopped, or slept with the whole machine, has not seen whether others were silent. */
+static void note_gap(struct watch *watch)
+{
+    const uint64_t gap_us =
+        (uint64_t)1000000 + 10000 * (uint64_t)or_else(watch->options->period_ms, 200);
+    const uint64_t now = clock_us();
+    if (now - watch->looked_us > gap_us)
+        watch->awake_us = now;
+    watch->looked_us = now;
+}
+
 /* One look. *over: the job is done. */
 static tri_status look(struct watch *watch, bool *over, tri_error *err)
 {
     struct local_job *job = watch->job;
     struct local_stats stats;
     tri_status status = TRI_OK;
+    note_gap(watch);
     local_stats(job, &stats);
     if (watch->options->each != NULL && !watch->options->each(watch->options->ctx, &stats))
         return fail(err, TRI_EEVICTED, "the watch over job '%s' was ended", job->head->name);
