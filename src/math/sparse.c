@@ -244,6 +244,8 @@ void sparse_product(const struct sparse_kernel *kernel, const struct product *p,
     work.edge = work.panels + PANELS_FLOATS;
     work.terms = (struct sparse_term *)(void *)(work.edge + (size_t)SPARSE_ROWS * SPARSE_WIDTH);
     work.counts = (uint32_t *)(void *)(work.terms + (size_t)SPARSE_ROWS * SPARSE_DEPTH);
+    if (depth == 0)
+        return;
     const size_t most = PANELS_FLOATS / depth / kernel->width * kernel->width;
     for (size_t col = 0, cols; col < p->n; col += cols) {
         cols = least(most, p->n - col);

@@ -38,7 +38,7 @@ TEST(factors_are_multiplied_out_and_the_bias_is_their_sum)
     gradient_put(&maker, &param, to);
     for (int i = 0; i < ROWS; i++) {
         const float first = u[i], second = u[ROWS + i];
-        assert_true(to[i * COLS] == first + 3 * second);
+        assert_true(to[(size_t)i * COLS] == first + 3 * second);
         assert_true(to[i * COLS + 1] == second);
         assert_true(to[i * COLS + 2] == 2 * first);
         assert_true(to[FLOATS + i] == first + second);
@@ -55,11 +55,11 @@ TEST(rows_leave_nothing_of_the_gradient_before)
     struct gradient_maker maker = make(4);
     memset(to, 0xff, sizeof to);
     put_rows(&maker, first, 3, to);
-    assert_memory_equal(to + 4 * COLS, twice, sizeof twice);
+    assert_memory_equal(to + (size_t)4 * COLS, twice, sizeof twice);
     assert_memory_equal(to, zeros, sizeof zeros);
     put_rows(&maker, second, 1, to);
     for (int i = 0; i < ROWS; i++)
-        assert_memory_equal(to + i * COLS, i == 2 ? once : zeros, sizeof zeros);
+        assert_memory_equal(to + (size_t)i * COLS, i == 2 ? once : zeros, sizeof zeros);
     gradient_close(&maker);
 }
 
@@ -76,7 +76,7 @@ TEST(places_are_told_apart_and_more_than_there_is_room_for_are_cleared_whole)
     for (size_t i = 0; i <= GRADIENT_PLACES; i++) {
         put_rows(&maker, numbers, 1, to[i]);
         for (int r = 1; r < ROWS; r++)
-            assert_memory_equal(to[i] + r * COLS, zeros, sizeof zeros);
+            assert_memory_equal(to[i] + (size_t)r * COLS, zeros, sizeof zeros);
         assert_true(to[i][0] == 1);
     }
     gradient_close(&maker);

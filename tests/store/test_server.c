@@ -383,7 +383,7 @@ TEST(planes_of_the_optimiser_come_back_as_they_were_put)
         for (uint32_t k = 1; k <= 2; k++) {
             uint64_t n = unit_of(&bench, u)->floats, piece = 0;
             for (size_t i = 0; i < n; i++)
-                plane[i] = number(i + 7 * k + 1000 * u);
+                plane[i] = number(i + (size_t)7 * k + (size_t)1000 * u);
             for (uint64_t at = 0; at < n; at += piece) {
                 piece = n - at < 700 ? n - at : 700; /* across blocks */
                 struct store_span span = {at, piece, plane + at};
