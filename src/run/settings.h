@@ -50,7 +50,7 @@ struct settings {
     bool locked;
     bool local_copies;       /* learners have copies of their own */
     const char *local_fault; /* who dies on purpose; NULL: nobody */
-    bool server_apart; /* somebody else serves, watches and saves */
+    bool server_apart;       /* somebody else serves, watches and saves */
     struct agree_options agree;
     struct log log; /* as TRIDENT_LOG says, if the program has none of its own */
     struct settings_asked asked;
