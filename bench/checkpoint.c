@@ -30,7 +30,7 @@ enum { PATH = 600 };
 
 /* Of one side: time and processor time of each window. */
 struct windows {
-    double seconds[WINDOWS_MAX], cpu_s[WINDOWS_MAX];
+    double seconds[WINDOWS_MAX], cpu_s[WINDOWS_MAX], calls_s[WINDOWS_MAX];
     size_t count;
 };
 
@@ -66,8 +66,10 @@ struct state {
 
 struct net {
     tri_job *job;
-    double sleep_s; /* of a step; 0: real arithmetic */
-    double late_s;  /* slept too long until now, all together */
+    double sleep_s;    /* of a step; 0: real arithmetic */
+    double late_s;     /* slept too long until now, all together */
+    double calls_s;    /* in the library's calls until now */
+    double calls_at_s; /* when the window began */
     struct dense_shape shape;
     float *weights[LAYERS], *gradients[LAYERS];
     float *inputs, *outputs, *deltas, *scratch;
@@ -148,8 +150,11 @@ static tri_status sync_all(const struct net *net, tri_error *err)
 static tri_status step(struct net *net, tri_error *err)
 {
     tri_status status = TRI_OK;
+    double start;
     for (uint32_t i = 0; i < LAYERS && status == TRI_OK; i++) {
+        start = crew_now_s();
         status = tri_sync(net->job, i, err);
+        net->calls_s += crew_now_s() - start;
         forward(net, i);
     }
     for (uint32_t i = LAYERS; i-- > 0 && status == TRI_OK;) {
@@ -157,9 +162,15 @@ static tri_status step(struct net *net, tri_error *err)
         update.dense = net->gradients[i];
         update.lr = 1e-6F;
         backward(net, i);
+        start = crew_now_s();
         status = tri_update(net->job, i, &update, err);
+        net->calls_s += crew_now_s() - start;
     }
-    return status == TRI_OK ? tri_clock(net->job, NULL, err) : status;
+    start = crew_now_s();
+    if (status == TRI_OK)
+        status = tri_clock(net->job, NULL, err);
+    net->calls_s += crew_now_s() - start;
+    return status;
 }
 
 static tri_status start(struct net *net, const struct work *work, bool resume, tri_error *err)
@@ -193,8 +204,8 @@ static bool is_there(const struct work *work, uint64_t clock)
 }
 
 /* The step that ends with this clock is over; on rank 0. */
-static void look(const struct work *work, struct seen *seen, struct crew_watch *watch,
-                 uint64_t clock)
+static void look(struct net *net, const struct work *work, struct seen *seen,
+                 struct crew_watch *watch, uint64_t clock)
 {
     if (clock < EVERY - LEAD || (clock + LEAD) % WINDOW != 0)
         return;
@@ -205,10 +216,12 @@ static void look(const struct work *work, struct seen *seen, struct crew_watch *
         crew_watch_stop(watch);
         if (windows->count < WINDOWS_MAX) {
             windows->seconds[windows->count] = watch->board->seconds;
+            windows->calls_s[windows->count] = net->calls_s - net->calls_at_s;
             windows->cpu_s[windows->count++] = watch->board->cpu_s;
         }
         seen->late += saved && !is_there(work, clock + LEAD - WINDOW);
     }
+    net->calls_at_s = net->calls_s;
     crew_watch_start(watch, watch->board, work->workers);
 }
 
@@ -256,7 +269,7 @@ static tri_status train(struct net *net, const struct work *work, uint32_t rank,
     for (uint64_t i = 0; i < steps && status == TRI_OK; i++) {
         status = step(net, err);
         if (rank == 0 && i < seen_steps)
-            look(work, seen, &watch, i + 1);
+            look(net, work, seen, &watch, i + 1);
     }
     if (status == TRI_OK)
         status = sync_all(net, err);
@@ -319,13 +332,17 @@ static void tell(struct work *work)
     struct summary stall = sum_up(values, count);
     extra(seen->with.cpu_s, seen->without.cpu_s, count, values);
     double cpu_s = sum_up(values, count).median;
+    extra(seen->with.calls_s, seen->without.calls_s, count, values);
+    struct summary calls = sum_up(values, count);
     (void)snprintf(work->text, sizeof work->text,
                    "%s: a checkpoint costs %.1f %% of a step of %.1f ms (quartiles %.1f to %.1f; "
-                   "%zu checkpoints).\n  Without, as many steps differ by +-%.1f %% of a step. A "
-                   "checkpoint takes %.0f ms of processor\n  time, %.0f %% of a step on one core; "
+                   "%zu checkpoints);\n  the calls hold the loop up for %.1f %% of it (%.1f to "
+                   "%.1f). Without, as many steps differ by +-%.1f %% of a step. A\n  "
+                   "checkpoint takes %.0f ms of processor time, %.0f %% of a step on one core; "
                    "%zu were not on the disk %d steps behind their copy.\n",
                    work->name, percent * stall.median, 1e3 * step_s, percent * stall.low,
-                   percent * stall.high, count, percent * (usual.high - usual.low) / 2, 1e3 * cpu_s,
+                   percent * stall.high, count, percent * calls.median, percent * calls.low,
+                   percent * calls.high, percent * (usual.high - usual.low) / 2, 1e3 * cpu_s,
                    percent * cpu_s, seen->late, WINDOW - LEAD);
     for (size_t i = 0, at = 0; i < CASES && at < sizeof state->tail; i++) {
         int len = snprintf(state->tail + at, sizeof state->tail - at, "%s", state->works[i].text);
