@@ -5,11 +5,12 @@
  * PyTorch's two on weights in shared memory. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/mem.h"
 #include "bench/harness.h"
 #include "bench/learner.h"
+#include "bench/lesson.h"
+#include "bench/series.h"
 #include "bench/torch.h"
 
 enum {
@@ -19,35 +20,15 @@ enum {
     WIDE_PLACES = 3,
     PLACES = TEXT_PLACES + WIDE_PLACES,
     AGAINST = 3,
-    TURNS = 64,
 };
 
 /* What two learners are held against. */
 enum against { ONE, APART, TORCH };
 
-static const struct learner_net text_nets[TEXTS] = {
-    {.name = "joule",
-     .model = "textcnn:dropout=0",
-     .data = {.length = 12, .words = 3321, .classes = 311},
-     .warm_up = 50},
-    {.name = "watt",
-     .model = "textcnn:dropout=0",
-     .data = {.length = 12, .words = 5809, .classes = 3595},
-     .warm_up = 20},
-    {.name = "mr",
-     .model = "textcnn:dropout=0",
-     .data = {.length = 21, .words = 19349, .classes = 2},
-     .warm_up = 50},
-};
 static const struct learner_net wide_net = {.name = "4 x 4096",
                                             .model = "mlp:4096x3",
                                             .data = {.image = {4096, 1, 1}, .classes = 4096},
                                             .warm_up = 2};
-
-struct series {
-    double at[TURNS];
-    size_t count;
-};
 
 /* A net and a batch, and what all turns came to. */
 struct place {
@@ -79,22 +60,8 @@ struct state {
 
 static void keep(struct series *series, double value)
 {
-    if (value > 0 && series->count < TURNS)
-        series->at[series->count++] = value;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const struct series *series)
-{
-    struct series sorted = *series;
-    const size_t n = sorted.count;
-    qsort(sorted.at, n, sizeof sorted.at[0], by_size);
-    return n > 0 ? (sorted.at[(n - 1) / 2] + sorted.at[n / 2]) / 2 : (double)NAN;
+    if (value > 0)
+        series_keep(series, value);
 }
 
 static size_t put(char *to, size_t room, double value, int digits)
@@ -106,17 +73,19 @@ static size_t put(char *to, size_t room, double value, int digits)
 
 static size_t put_place(const struct place *place, char *to, size_t room)
 {
-    const double one = median(&place->one), two = median(&place->two);
-    const double clean_one = median(&place->clean_one), clean_two = median(&place->clean_two);
+    const double one = series_median(&place->one), two = series_median(&place->two);
+    const double clean_one = series_median(&place->clean_one),
+                 clean_two = series_median(&place->clean_two);
     const double rates[] = {one,
                             two,
-                            median(&place->apart),
-                            median(&place->torch_one),
-                            median(&place->torch_two),
+                            series_median(&place->apart),
+                            series_median(&place->torch_one),
+                            series_median(&place->torch_two),
                             clean_one,
                             clean_two,
-                            median(&place->clean_apart)};
-    const double ratios[] = {two / one, two / median(&place->torch_two), clean_two / clean_one};
+                            series_median(&place->clean_apart)};
+    const double ratios[] = {two / one, two / series_median(&place->torch_two),
+                             clean_two / clean_one};
     const int head = snprintf(to, room, "%-8s %3u", place->net->name, (unsigned)place->batch);
     size_t len = head > 0 && (size_t)head < room ? (size_t)head : 0;
     for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
@@ -219,7 +188,7 @@ static void set_places(struct state *state, bool quick)
     static const uint32_t batches[BATCHES] = {1, 2, 4, 8, 16, 32};
     for (size_t i = 0; i < TEXT_PLACES && (!quick || i == 0); i++)
         state->place[state->places++] = (struct place){
-            .state = state, .net = &text_nets[i / BATCHES], .batch = batches[i % BATCHES]};
+            .state = state, .net = lesson_text(i / BATCHES), .batch = batches[i % BATCHES]};
     static const uint32_t wide[WIDE_PLACES] = {1, 8, 32};
     for (size_t i = 0; i < WIDE_PLACES && !quick; i++)
         state->place[state->places++] =

@@ -6,7 +6,6 @@
  * its weights in place and exchanges nothing. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -15,6 +14,7 @@
 #include "bench/learner.h"
 #include "bench/learners_table.h"
 #include "bench/mpi.h"
+#include "bench/series.h"
 
 enum { PLACES = LEARNERS_NETS * LEARNERS_BATCHES, CASES = PLACES * LEARNERS_WAYS };
 
@@ -36,11 +36,6 @@ static const char *const manners[LEARNERS_WAYS][MANNERS] = {
     [ASP] = {"with a server process", "with servers in the learners"},
     [BSP] = {"with a server process", "with servers in the learners"},
     [MPI] = {"with a server that yields", "with a server that naps"},
-};
-
-struct series {
-    double at[BENCH_REPEATS_MAX];
-    size_t count;
 };
 
 /* A net and a mini-batch, and what all turns came to. */
@@ -75,26 +70,6 @@ struct state {
 
 /* ---- what came out ---- */
 
-static void keep(struct series *series, double value)
-{
-    if (series->count < BENCH_REPEATS_MAX)
-        series->at[series->count++] = value;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const struct series *series)
-{
-    struct series sorted = *series;
-    const size_t n = sorted.count;
-    qsort(sorted.at, n, sizeof sorted.at[0], by_size);
-    return n > 0 ? (sorted.at[(n - 1) / 2] + sorted.at[n / 2]) / 2 : (double)NAN;
-}
-
 /* "asp was faster with a server process at 12 of 21 places, ..." */
 static void write_manner(struct state *state, size_t way)
 {
@@ -127,9 +102,9 @@ static void write_tail(struct state *state)
         struct learners_row *row = &state->rows[count++];
         row->net = place->net.name;
         row->batch = place->batch;
-        row->one = median(&place->one);
+        row->one = series_median(&place->one);
         for (size_t w = 0; w < LEARNERS_WAYS; w++)
-            row->two[w] = median(&place->two[w]);
+            row->two[w] = series_median(&place->two[w]);
     }
     learners_tables(state->rows, count, ways, state->tail, sizeof state->tail);
     for (size_t w = 0; w < LEARNERS_WAYS; w++)
@@ -225,7 +200,7 @@ static tri_status measure_two(struct place *place, enum way way, double *rate, t
     if (status == TRI_OK)
         status = run_two(&attempt, rate, err);
     if (status == TRI_OK)
-        keep(&place->two[way], *rate);
+        series_keep(&place->two[way], *rate);
     return status;
 }
 
@@ -238,7 +213,7 @@ static tri_status run_one(struct work *work, double *rate, tri_error *err)
     if (work->rounds++ == place->one.count) {
         status = run_in_place(place, 1, rate, err);
         if (status == TRI_OK)
-            keep(&place->one, *rate);
+            series_keep(&place->one, *rate);
     } else {
         *rate = place->one.at[place->one.count - 1];
     }
