@@ -9,12 +9,16 @@
 
 #include "base/json_out.h"
 #include "base/mem.h"
+#include "bench/steal.h"
 
 /* One measurement lasts at least this long: well above the clock's grain and
  * the cost of an interrupt, short enough that both sides see the same machine. */
 #define TURN_S 0.02
 
 #define QUICK_REPEATS 3
+
+/* A host that takes more than this of the time makes other numbers of a machine. */
+#define STOLEN_MUCH 0.01
 
 /* What one repeat of one case came to. */
 struct run {
@@ -32,6 +36,7 @@ struct measured {
     size_t repeats;
     struct run *runs; /* repeats times count, a whole round of cases after the other */
     double *sorted;   /* room for one summary at work */
+    double stolen;    /* part of the processors' time; NAN: unknown */
     FILE *progress;   /* NULL: none */
 };
 
@@ -171,6 +176,16 @@ static void print_rows(const struct measured *m, int width, struct buf *out)
     }
 }
 
+static void print_stolen(const struct measured *m, struct buf *out)
+{
+    if (!(m->stolen > STOLEN_MUCH))
+        return;
+    buf_format(out,
+               "\nMeanwhile the host took %.1f %% of the processors' time for others: measure "
+               "again when it\ntakes none.\n",
+               100 * m->stolen);
+}
+
 static void print_table(const struct measured *m, struct buf *out)
 {
     const struct bench *b = m->bench;
@@ -189,6 +204,7 @@ static void print_table(const struct measured *m, struct buf *out)
     print_rows(m, width, out);
     if (m->plan.tail != NULL)
         buf_format(out, "\n%s", m->plan.tail);
+    print_stolen(m, out);
 }
 
 /* All null when nothing was measured. */
@@ -221,6 +237,7 @@ static void print_json(const struct measured *m, struct buf *out)
     print_numbers(m, main_case, &json);
     json_out_string(&json, "note", m->plan.note);
     json_out_string(&json, "tail", m->plan.count > 0 ? m->plan.tail : NULL);
+    json_out_number(&json, "stolen", m->stolen);
     json_out_count(&json, "repeats", m->repeats);
     json_out_array(&json, "runs");
     for (size_t i = 0; i < m->plan.count; i++) {
@@ -238,9 +255,11 @@ static tri_status measure_and_print(struct measured *m, bool json, struct buf *o
     tri_status status = check_results(m, err);
     if (status != TRI_OK)
         return status;
+    const struct steal before = steal_now();
     status = measure(m, err);
     if (status != TRI_OK)
         return status;
+    m->stolen = steal_part(before, steal_now());
     if (json)
         print_json(m, out);
     else
@@ -285,7 +304,7 @@ tri_status bench_run(const struct bench *bench, const struct bench_options *opti
 {
     struct bench_wish wish = options->wish;
     struct bench_case *chosen = NULL;
-    struct measured m = {.bench = bench, .progress = options->progress};
+    struct measured m = {.bench = bench, .progress = options->progress, .stolen = (double)NAN};
     wish.quick = is_quick();
     m.repeats = wish.quick ? QUICK_REPEATS : bench->repeats;
     if (options->repeats > 0)

@@ -83,11 +83,12 @@ enum { BENCH_REPEATS_MAX = 1001 };
 
 /* Measures, then appends one table or, with json, one document to out: {"bench",
  * "case", "unit", "value", "baseline", "ratio", "cpu_s_per_gb",
- * "baseline_cpu_s_per_gb", "note", "tail", "repeats", "runs": [{"case", "value",
+ * "baseline_cpu_s_per_gb", "note", "tail", "stolen", "repeats", "runs": [{"case", "value",
  * "baseline", "ratio", "paired_ratio", "spread", "cpu_s_per_gb", "baseline_cpu_s_per_gb"}, ...]}.
  * The numbers on top are the medians of the default case; runs holds the medians of every case.
  * ratio is value/baseline, and larger is better; paired_ratio is the median of the repeats' own
- * ratios, and spread is theirs; the two cpu fields are null where no bytes are moved. TRIDENT_QUICK
+ * ratios, and spread is theirs; the two cpu fields are null where no bytes are moved. stolen
+ * is the part of the processors' time that the machine's host gave to others. TRIDENT_QUICK
  * in the environment asks for fewer cases and three repeats. */
 tri_status bench_run(const struct bench *bench, const struct bench_options *options,
                      const struct mem *mem, struct buf *out, tri_error *err);
