@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "local/inside.h"
+#include "os/pages.h"
 
 uint32_t layer_stride(const struct local_layer *layer)
 {
@@ -112,6 +113,8 @@ static void set_places(struct head *head, uint64_t room)
     /* Learners of a direct job step by themselves: no queues. */
     uint64_t slots = head->mode == LOCAL_DIRECT ? 0 : (uint64_t)head->learners * head->slots;
     head->bytes = at + slots * head->slot_bytes;
+    if (head->bytes > PAGES_LARGE) /* or its end would lie in small pages */
+        head->bytes = up(head->bytes, PAGES_LARGE);
 }
 
 tri_status local_layout_make(const struct local_options *options, struct head *head,

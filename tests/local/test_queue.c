@@ -97,6 +97,29 @@ static int learn_in_child(struct local_job *job, void *arg)
     return self.went_well ? 0 : 1;
 }
 
+/* Update threads look out for the next gradient a while, then sleep: both ways, and between. */
+TEST(update_threads_take_up_work_after_a_pause_of_any_length)
+{
+    (void)state;
+    static const useconds_t pauses[] = {0, 10, 300, 500, 700, 5000};
+    enum { PAUSES = sizeof pauses / sizeof pauses[0], ROUNDS = RIG_LESS > 1 ? 2 : 10 };
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct rig_server server = {.options = {.threads = 3, .until_done = true}};
+    struct local_learner *learner = rig_join(job, (struct local_learner_options){0});
+    rig_server_start(&server, job);
+    for (int i = 0; i < ROUNDS * PAUSES; i++) {
+        assert_true(rig_push(job, learner, 1, -1));
+        assert_int_equal(local_flush(learner, NULL), TRI_OK);
+        (void)usleep(pauses[i % PAUSES]);
+    }
+    local_leave(learner);
+    rig_server_end(&server);
+    check_all(job, (uint64_t)ROUNDS * PAUSES);
+    assert_true(rig_value(job) == ROUNDS * PAUSES);
+    rig_remove(job);
+}
+
 TEST(every_gradient_of_many_processes_is_applied_once)
 {
     (void)state;
@@ -230,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_of_many_threads_is_applied_once),
         cmocka_unit_test(more_learners_than_cores_and_one_slot_each),
+        cmocka_unit_test(update_threads_take_up_work_after_a_pause_of_any_length),
         cmocka_unit_test(every_gradient_of_many_processes_is_applied_once),
         cmocka_unit_test(a_learner_with_a_pull_thread_sees_its_own_steps_soon),
         cmocka_unit_test(gradients_are_computed_in_place_and_given_back),

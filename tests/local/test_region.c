@@ -84,6 +84,26 @@ TEST(a_large_region_lies_where_large_pages_can_be_and_is_zero)
     }
 }
 
+TEST(a_large_region_ends_with_a_large_page_and_a_small_one_is_not_larger_for_it)
+{
+    (void)state;
+    static const uint32_t rows[] = {2, 800};
+    for (int i = 0; i < 2; i++) {
+        const struct local_layer_info layer = {.name = "w", .rows = rows[i], .cols = 1000};
+        struct local_options options = rig_options(LOCAL_SERVER, 1);
+        struct local_about about;
+        options.layers = &layer;
+        options.layer_count = 1;
+        struct local_job *job = rig_create(&options);
+        local_about(job, &about);
+        if (i == 0)
+            assert_true(about.bytes < 100000);
+        else
+            assert_int_equal(about.bytes % (2 << 20), 0);
+        rig_remove(job);
+    }
+}
+
 TEST(a_name_that_is_in_use_is_refused_and_one_that_is_missing_is_said)
 {
     (void)state;
@@ -112,7 +132,7 @@ TEST(too_little_room_is_said_with_numbers_and_nothing_is_left)
     options.layer_count = 1;
     options.folder = folder;
     assert_int_equal(local_create(&options, &job, &err), TRI_EINPUT);
-    assert_non_null(strstr(err.text, "no room for 5497558 MB"));
+    assert_non_null(strstr(err.text, "no room for 5497560 MB"));
     assert_non_null(strstr(err.why, "MB are free there"));
     assert_non_null(strstr(err.next, "--shm-size"));
     assert_int_equal(count_files(folder), 0);
@@ -259,6 +279,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_in_one_handle_is_read_in_another),
         cmocka_unit_test(a_large_region_lies_where_large_pages_can_be_and_is_zero),
+        cmocka_unit_test(
+            a_large_region_ends_with_a_large_page_and_a_small_one_is_not_larger_for_it),
         cmocka_unit_test(a_name_that_is_in_use_is_refused_and_one_that_is_missing_is_said),
         cmocka_unit_test(attaching_waits_for_a_job_that_is_about_to_be_created),
         cmocka_unit_test(too_little_room_is_said_with_numbers_and_nothing_is_left),
