@@ -5,11 +5,14 @@
  * what the first take longer than their neighbours is the checkpoint's price. The last checkpoint
  * is resumed from, and must have the weights that the job ended with. */
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -365,16 +368,66 @@ static void remove_folder(const char *folder)
     (void)rmdir(folder);
 }
 
+/* A process that removes the folder when this one and all that it forks later are gone, however
+ * they end: until then they have the other end of its pipe. */
+struct sweeper {
+    pid_t pid;
+    int pipe;
+};
+
+static void sweep(const char *folder, int pipe)
+{
+    char byte;
+    ssize_t got;
+    (void)setsid(); /* Ctrl-C is not for it */
+    do
+        got = read(pipe, &byte, 1);
+    while (got < 0 && errno == EINTR);
+    remove_folder(folder);
+    _exit(0);
+}
+
+static tri_status sweeper_start(struct sweeper *sweeper, const char *folder, tri_error *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return fail_errno(err, TRI_EIO, "cannot open a pipe");
+    sweeper->pipe = ends[1];
+    sweeper->pid = fork();
+    if (sweeper->pid == 0) {
+        (void)close(ends[1]);
+        sweep(folder, ends[0]);
+    }
+    (void)close(ends[0]);
+    if (sweeper->pid > 0)
+        return TRI_OK;
+    (void)close(ends[1]);
+    return fail_errno(err, TRI_EIO, "cannot start a process");
+}
+
+static void sweeper_stop(const struct sweeper *sweeper)
+{
+    (void)close(sweeper->pipe);
+    while (waitpid(sweeper->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
 static tri_status run(struct work *work, tri_error *err)
 {
     struct state *state = work->state;
     struct crew crew = {work->workers, "checkpoint", body, work};
+    struct sweeper sweeper = {.pipe = -1};
     (void)snprintf(work->folder, sizeof work->folder, "%.500s/trident-bench-XXXXXX", state->above);
     if (mkdtemp(work->folder) == NULL)
         return fail_errno(err, TRI_EIO, "cannot make a folder in '%s'", state->above);
+    tri_status status = sweeper_start(&sweeper, work->folder, err);
+    if (status != TRI_OK) {
+        remove_folder(work->folder);
+        return status;
+    }
     work->port = crew_port(err);
-    tri_status status = work->port != 0 ? crew_run(&crew, state->board, err) : TRI_EIO;
-    remove_folder(work->folder);
+    status = work->port != 0 ? crew_run(&crew, state->board, err) : TRI_EIO;
+    sweeper_stop(&sweeper);
     return status;
 }
 

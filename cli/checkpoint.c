@@ -7,9 +7,9 @@
 #include "base/json_out.h"
 #include "base/names.h"
 #include "base/units.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/table.h"
 #include "os/file.h"
-#include "run/checkpoint.h"
 
 enum { NAME_WIDTH = 60, LINE_WIDTH = 96 };
 

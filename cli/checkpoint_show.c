@@ -4,10 +4,10 @@
 #include "base/json_out.h"
 #include "base/printable.h"
 #include "base/units.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/checkpoint.h"
 #include "cli/table.h"
 #include "os/file.h"
-#include "run/checkpoint.h"
 #include "wire/safetensors.h"
 
 enum { NAME_WIDTH = 48 };

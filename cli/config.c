@@ -5,7 +5,7 @@
 
 #include "base/json_out.h"
 #include "cli/table.h"
-#include "run/settings_view.h"
+#include "settings/view.h"
 
 extern char **environ;
 

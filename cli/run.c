@@ -3,18 +3,28 @@
 
 #include <string.h>
 
-static tri_status launch(struct cli *cli, const struct run_request *request, tri_error *err)
+#include "cli/run_hosts.h"
+
+static tri_status launch(struct cli *cli, struct run_request *request, tri_error *err)
 {
     struct run_job job = {0};
+    struct run_hosts hosts;
     struct buf path;
     buf_init(&path, cli->mem);
+    run_hosts_init(&hosts, cli->mem);
+    const char *given = request->settings.hosts;
     tri_status status = TRI_OK;
-    if (request->settings.hosts == NULL) /* the hosts look for it themselves */
+    if (given == NULL) { /* the hosts look for it themselves */
         status = process_find(request->program[0], &path, err);
+    } else { /* before signals are caught: Ctrl-C ends a wait for a pipe */
+        status = run_hosts_read(given, RUN_HOSTS_LIMIT_MS, &hosts, err);
+        request->hosts = &hosts;
+    }
     if (status == TRI_OK)
         status = run_job_init(&job, request, err);
     if (status == TRI_OK)
         status = run_watch(cli, request, &job, buf_string(&path), err);
+    run_hosts_fini(&hosts);
     buf_fini(&path);
     return status;
 }

@@ -33,6 +33,8 @@ struct run_hooks {
     void *ctx;
     const char *command; /* "train": who speaks on standard error */
     double patience_s;   /* who has not ended so long after a signal is killed; 0: 5 seconds */
+    int passed_on;       /* what a signal to the command is to its processes; 0: the same signal */
+    void (*told)(void *ctx, int number); /* such a signal has come, and stops the job */
     /* A line without its newline. False: it is not for the command, and is passed on to
      * standard error. */
     bool (*line)(void *ctx, size_t process, const char *line, size_t len);
@@ -47,6 +49,8 @@ struct run_part {
     size_t count, workers;
 };
 
+struct run_hosts;
+
 /* A command line of trident run. The texts are argv's; variables is the reader's memory. */
 struct run_request {
     struct run_settings settings;
@@ -55,6 +59,7 @@ struct run_request {
     size_t variable_count;
     const char *const *program; /* its name and arguments */
     size_t program_count;
+    const struct run_hosts *hosts; /* what settings.hosts says; NULL: this machine */
     const struct run_hooks *hooks; /* NULL: none */
     /* In the deputy on a host of several: what it has, whom it tells, and variables of the host
      * where the job was started. */
@@ -93,6 +98,7 @@ struct run_job {
     char token[2 * RUN_TOKEN_BYTES + 1];
     unsigned port;    /* MASTER_PORT; the one above it is Trident's */
     unsigned threads; /* of each worker's arithmetic */
+    char ended[64];   /* where the list of those that have ended is; "": there is none */
 };
 
 /* A name and a token nobody can guess; and for a job on this machine alone, two free ports in a

@@ -7,7 +7,7 @@
 
 #include "cli/run_part.h"
 #include "cli/run_watch.h"
-#include "run/launcher.h"
+#include "settings/launcher.h"
 
 struct run_deputy {
     struct cli *cli;
@@ -53,6 +53,8 @@ void run_deputy_obey(struct run_watch *watch)
             run_kill(watch);
         else if (frame.kind == RUN_FRAME_SIGNAL)
             run_signal(watch, number);
+        else if (frame.kind == RUN_FRAME_NEWS)
+            run_ended_add(watch, frame.body, frame.len);
     }
     if (deputy != NULL && (deputy->gone || result == RUN_FRAMES_BAD)) {
         watch->why = RUN_WHY_ORDER;

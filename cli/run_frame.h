@@ -27,6 +27,7 @@ enum run_frame_kind {
     RUN_FRAME_JOB = 'J',       /* see run_part.c */
     RUN_FRAME_GO = 'G',
     RUN_FRAME_SIGNAL = 'K', /* a number: for all its processes */
+    RUN_FRAME_NEWS = 'N',   /* a line for its list of processes that have ended, see run_ended.c */
 };
 
 enum { RUN_FRAME_HEAD = 9, RUN_FRAME_MOST = 1 << 24 };

@@ -3,11 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/buf.h"
 #include "base/units.h"
-#include "os/file.h"
 
 void run_hosts_init(struct run_hosts *hosts, const struct mem *mem)
 {
@@ -225,32 +222,6 @@ tri_status run_hosts_parse_list(const char *list, struct run_hosts *hosts, tri_e
             return TRI_OK;
         list += len + 1;
     }
-}
-
-/* ---- either ---- */
-
-static bool is_file(const char *given)
-{
-    struct stat info;
-    if (strchr(given, '/') != NULL)
-        return true;
-    return strpbrk(given, ",:") == NULL && stat(given, &info) == 0 && !S_ISDIR(info.st_mode);
-}
-
-tri_status run_hosts_read(const char *given, struct run_hosts *hosts, tri_error *err)
-{
-    enum { MOST = 1 << 20 };
-    struct buf text;
-    if (!is_file(given))
-        return run_hosts_parse_list(given, hosts, err);
-    buf_init(&text, hosts->mem);
-    tri_status status = file_read(given, MOST, &text, err);
-    if (status != TRI_OK)
-        fail_next(err, "name a file with a host in each line, or hosts: h1:2,h2");
-    else
-        status = run_hosts_parse_file(given, buf_string(&text), text.len, hosts, err);
-    buf_fini(&text);
-    return status;
 }
 
 /* ---- placement ---- */

@@ -29,8 +29,11 @@ struct run_hosts {
 void run_hosts_init(struct run_hosts *hosts, const struct mem *mem);
 void run_hosts_fini(struct run_hosts *hosts);
 
-/* What --hosts says: the name of a file, or "h1:2,h2". TRI_EINPUT, with the file and line. */
-tri_status run_hosts_read(const char *given, struct run_hosts *hosts, tri_error *err);
+/* What --hosts says: the name of a file, or "h1:2,h2". A name is a file's if it has a "/", ends as
+ * hostfiles do (.txt, .hosts, .conf, .list, hostfile), or is there. A pipe may be silent for
+ * limit_ms. TRI_EINPUT, with the file and line. */
+enum { RUN_HOSTS_LIMIT_MS = 30000 };
+tri_status run_hosts_read(const char *given, int limit_ms, struct run_hosts *hosts, tri_error *err);
 
 /* Lines "host slots=N max_slots=M", as Open MPI has them: without slots a line counts 1, what
  * several lines say of one host adds up, "#" begins a comment. name is for errors. Pure. */

@@ -179,6 +179,10 @@ static void add_job(const struct run_request *request, const struct run_job *job
         set(environment, "TRIDENT_LOG", "warn");
     set(environment, "TRIDENT_JOB", "%s", job->name);
     set(environment, "TRIDENT_TOKEN", "%s", job->token);
+    if (job->ended[0] != '\0')
+        set(environment, "TRIDENT_ENDED", "%s", job->ended);
+    else
+        add(environment, "TRIDENT_ENDED"); /* that of an outer job is none of its */
     set(environment, "TRIDENT_WORKERS", "%zu", run_workers(request));
     if (run_servers(request) > 0)
         set(environment, "TRIDENT_SERVERS", "%zu", run_servers(request));

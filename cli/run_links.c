@@ -35,7 +35,7 @@ struct run_link {
 };
 
 struct run_links {
-    struct run_hosts hosts;
+    const struct run_hosts *hosts;
     size_t *places; /* of every process, in hosts */
     struct run_link *at;
     size_t count;
@@ -89,6 +89,13 @@ void run_links_signal(struct run_watch *watch, int number)
         if (watch->links->at[i].state == LINK_RUNS)
             tell(&watch->links->at[i], RUN_FRAME_SIGNAL, buf_string(&body), body.len);
     buf_fini(&body);
+}
+
+void run_links_tell_ended(struct run_watch *watch, const char *line, size_t len)
+{
+    for (size_t i = 0; i < watch->links->count; i++)
+        if (watch->links->at[i].state == LINK_RUNS)
+            tell(&watch->links->at[i], RUN_FRAME_NEWS, line, len);
 }
 
 /* ---- hearing of it ---- */
@@ -331,15 +338,17 @@ static tri_status check_link(struct run_link *link, tri_error *err)
     return TRI_EIO;
 }
 
-static tri_status too_late(const struct run_links *links, enum link_state state, unsigned seconds,
+static tri_status too_late(const struct run_links *links, enum link_state state, double seconds,
                            tri_error *err)
 {
+    char text[UNITS_TEXT];
     struct buf names;
-    buf_init(&names, links->hosts.mem);
+    buf_init(&names, links->hosts->mem);
     for (size_t i = 0; i < links->count; i++)
         if (links->at[i].state < state)
             buf_format(&names, "%s'%s'", names.len > 0 ? ", " : "", links->at[i].host->name);
-    fail(err, TRI_ETIMEOUT, "no answer from %.180s within %u s", buf_string(&names), seconds);
+    fail(err, TRI_ETIMEOUT, "no answer from %.180s within %s", buf_string(&names),
+         units_show_time(seconds, text));
     fail_next(err, "see whether ssh -o BatchMode=yes works there, without a question asked");
     buf_fini(&names);
     return TRI_ETIMEOUT;
@@ -360,7 +369,11 @@ static tri_status await(struct run_watch *watch, size_t count, enum link_state s
                 return status;
             there += i < count && links->at[i].state >= state;
         }
-        if (there == count || watch->phase != RUN_RUNNING)
+        if (there == count)
+            return TRI_OK;
+        if (watch->why == RUN_WHY_TIMEOUT) /* who was waited for is what there is to say of it */
+            return too_late(links, state, watch->request->settings.timeout_s, err);
+        if (watch->phase != RUN_RUNNING)
             return TRI_OK;
         if (run_passed(until, run_now()))
             return too_late(links, state, LIMIT_S, err);
@@ -415,8 +428,8 @@ static tri_status add_link(struct run_watch *watch, size_t host, tri_error *err)
     const struct mem *mem = watch->cli->mem;
     struct run_links *links = watch->links;
     struct run_link *link = &links->at[links->count++];
-    const char *name = links->hosts.at[host].name;
-    *link = (struct run_link){.host = &links->hosts.at[host], .in = -1};
+    const char *name = links->hosts->at[host].name;
+    *link = (struct run_link){.host = &links->hosts->at[host], .in = -1};
     link->process = (struct process){.pid = 0, .out = -1, .err = -1};
     link->by_ssh = watch->request->settings.ssh != NULL || !run_ssh_is_here(name);
     buf_init(&link->out, mem);
@@ -439,15 +452,12 @@ static tri_status make_links(struct run_watch *watch, tri_error *err)
 {
     struct run_links *links = watch->links;
     const struct mem *mem = watch->cli->mem;
-    tri_status status = run_hosts_read(watch->request->settings.hosts, &links->hosts, err);
-    if (status != TRI_OK)
-        return status;
     links->places = mem_array(mem, watch->count, sizeof *links->places);
     links->at = mem_array(mem, watch->count, sizeof *links->at);
     if (links->places == NULL || links->at == NULL)
         return fail_nomem(err, "the hosts");
-    status = run_hosts_place(&links->hosts, watch->workers, watch->count - watch->workers,
-                             links->places, err);
+    tri_status status = run_hosts_place(links->hosts, watch->workers, watch->count - watch->workers,
+                                        links->places, err);
     for (size_t i = 0; i < watch->count && status == TRI_OK; i++)
         if (watch->children[i].link == NULL)
             status = add_link(watch, links->places[i], err);
@@ -517,7 +527,7 @@ tri_status run_links_open(struct run_watch *watch, struct run_job *job, tri_erro
     watch->links = mem_array(watch->cli->mem, 1, sizeof *watch->links);
     if (watch->links == NULL)
         return fail_nomem(err, "the hosts");
-    run_hosts_init(&watch->links->hosts, watch->cli->mem);
+    watch->links->hosts = watch->request->hosts;
     watch->links->quiet.flush = forget_words;
     tri_status status = make_links(watch, &why);
     if (status == TRI_OK)
@@ -556,7 +566,6 @@ void run_links_close(struct run_watch *watch)
     }
     mem_free(mem, links->at);
     mem_free(mem, links->places);
-    run_hosts_fini(&links->hosts);
     mem_free(mem, links);
     watch->links = NULL;
 }

@@ -136,6 +136,18 @@ static tri_status check_ssh(const struct run_settings *settings, tri_error *err)
     return TRI_EINPUT;
 }
 
+/* Servers inside workers are one in each at most; nobody would start the others. */
+static tri_status check_servers(const struct run_settings *settings, tri_error *err)
+{
+    if (settings->colocate == 1 || settings->servers <= settings->workers)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "option '--servers' is %llu, and there are only %llu workers",
+         (unsigned long long)settings->servers, (unsigned long long)settings->workers);
+    fail_next(err, "give them processes of their own with --colocate no, or take %llu or fewer",
+              (unsigned long long)settings->workers);
+    return TRI_EINPUT;
+}
+
 static tri_status read_words(int end, const char *const *argv, struct words *words,
                              struct run_request *request, tri_error *err)
 {
@@ -187,6 +199,8 @@ tri_status run_read(int argc, const char *const *argv, struct run_request *reque
         status = read_words(end, argv, &words, request, err);
     if (status == TRI_OK)
         status = check_ssh(&request->settings, err);
+    if (status == TRI_OK)
+        status = check_servers(&request->settings, err);
     mem_free(mem, words.at);
     return status;
 }

@@ -58,21 +58,31 @@ void run_stop(struct run_watch *watch, enum run_why why, int number)
     run_signal(watch, SIGCONT); /* a stopped process would not hear of it */
 }
 
+static void note_told(struct run_watch *watch, int number)
+{
+    const struct run_hooks *hooks = watch->request->hooks;
+    watch->told = number;
+    watch->told_at = run_now();
+    if (hooks != NULL)
+        hooks->told(hooks->ctx, number);
+}
+
 void run_take_signals(struct run_watch *watch)
 {
+    const struct run_hooks *hooks = watch->request->hooks;
     int number;
     while ((number = process_signals_next(&watch->signals)) != 0) {
         if (number == SIGCHLD) /* it has woken the loop, which looks at every child */
             continue;
         if (watch->phase == RUN_RUNNING) {
-            watch->told = number;
-            watch->told_at = run_now();
-            run_stop(watch, RUN_WHY_SIGNAL, number);
+            note_told(watch, number);
+            run_stop(watch, RUN_WHY_SIGNAL,
+                     hooks != NULL && hooks->passed_on != 0 ? hooks->passed_on : number);
         } else if (watch->why == RUN_WHY_SIGNAL) {
             if (run_now() - watch->told_at > again_s) /* asked twice */
                 run_kill(watch);
         } else { /* stopping already: now for this reason */
-            watch->told = number;
+            note_told(watch, number);
             watch->why = RUN_WHY_SIGNAL;
         }
     }
@@ -129,6 +139,7 @@ void run_note_end(struct run_watch *watch, struct run_child *child, struct proce
     child->ended = true;
     child->leftover_at = run_now() + RUN_LEFTOVER_S;
     child->failed = watch->phase == RUN_RUNNING && (end.code != 0 || end.signal != 0);
+    run_ended_note(watch, child);
 }
 
 void run_take_ends(struct run_watch *watch)

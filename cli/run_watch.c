@@ -277,7 +277,9 @@ tri_status run_watch(struct cli *cli, const struct run_request *request, struct 
     if (status == TRI_OK)
         status = process_signals_open(&watch->signals, err);
     if (status == TRI_OK) {
+        run_ended_open(watch, job);
         status = watch_over(watch, job, path, err);
+        run_ended_close(watch);
         process_signals_close(&watch->signals);
     }
     watch_free(watch);

@@ -48,6 +48,7 @@ struct run_watch {
     struct run_child *children; /* workers, then servers */
     size_t count, workers;
     struct run_links *links; /* NULL: all processes are on this machine */
+    int ended_fd;            /* the list of those that have ended; -1: there is none */
     struct process_signals signals;
     struct process_keeper keeper;
     struct pollfd *fds;
@@ -105,6 +106,15 @@ void run_links_signal(struct run_watch *watch, int number); /* to all their proc
 void run_links_cut(struct run_watch *watch);                /* they have had their time */
 const char *run_link_host(const struct run_link *link);
 const char *run_link_words(struct run_link *link); /* the last line of ssh; "" for none */
+
+void run_links_tell_ended(struct run_watch *watch, const char *line, size_t len);
+
+/* ---- run_ended.c: who has ended, for those that wait for it ---- */
+
+void run_ended_open(struct run_watch *watch, struct run_job *job);
+void run_ended_close(struct run_watch *watch);
+void run_ended_note(struct run_watch *watch, const struct run_child *child);
+void run_ended_add(struct run_watch *watch, const char *line, size_t len);
 
 /* ---- run_deputy.c: this is one of them ---- */
 

@@ -1,7 +1,7 @@
 /* trident server: a node of a job that has no worker. */
 #include "cli/cli.h"
 #include "run/host.h"
-#include "run/settings.h"
+#include "settings/settings.h"
 
 struct server_settings {
     bool unused;

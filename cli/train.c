@@ -7,8 +7,9 @@
 
 #include "base/names.h"
 #include "engine/model.h"
-#include "run/launcher.h"
-#include "run/settings.h"
+#include "os/process.h"
+#include "settings/launcher.h"
+#include "settings/settings.h"
 
 extern const struct command command_train;
 
@@ -102,12 +103,15 @@ static tri_status tell_interrupted(const struct train_outcome *outcome, tri_erro
 {
     const struct train_moment *moment = &outcome->moment;
     char epochs[TRAIN_EPOCHS];
-    const char *how = outcome->terminated ? "stopped by SIGTERM" : "interrupted";
+    char name[PROCESS_SIGNAL_TEXT] = "";
+    if (outcome->terminated != 0)
+        (void)process_signal_name(outcome->terminated, name);
+    const char *how = outcome->terminated != 0 ? "stopped by " : "interrupted";
     if (outcome->moved)
-        fail(err, TRI_EPEER, "%s after %.2f of %s epochs", how, moment->epoch,
+        fail(err, TRI_EPEER, "%s%s after %.2f of %s epochs", how, name, moment->epoch,
              train_show_epochs(moment->epochs, epochs));
     else
-        fail(err, TRI_EPEER, "%s before the first iteration", how);
+        fail(err, TRI_EPEER, "%s%s before the first iteration", how, name);
     return TRI_EPEER;
 }
 
@@ -196,7 +200,8 @@ const struct command command_train = {
         "While it runs, standard error shows epoch, loss, accuracy, samples and bytes per second "
         "and the time left: on a terminal in one line, else in a line for each epoch. The result "
         "goes to standard output. A worker that fails is named and the others are stopped. Ctrl-C "
-        "stops all, prints what there is and exits with 130.\n\n"
+        "stops all, saves with --checkpoint, prints what there is and exits with 130; SIGTERM does "
+        "the same and exits with 1.\n\n"
         "Sizes of models, given behind a colon and parted by commas: mlp:WIDTHxLAYERS, or width=, "
         "layers=; resnet20: blocks= (of each stage, 3); textcnn: embed=, filters=, hidden=, "
         "dropout=. A process that trains alone uses one core, or as many as OMP_NUM_THREADS "

@@ -104,7 +104,7 @@ struct train_outcome {
         uint32_t learners, server, all; /* all: from a checkpoint, after the last was dead */
     } restarts;
     bool interrupted;
-    bool terminated; /* by SIGTERM, not by Ctrl-C */
+    int terminated; /* by which signal, if not by Ctrl-C */
 };
 
 tri_status train_outcome_init(struct train_outcome *outcome, uint32_t workers,

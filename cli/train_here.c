@@ -1,13 +1,14 @@
 /* Training in this process: alone, or as one rank of a job. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/train_line.h"
 #include "os/clock.h"
-#include "run/settings.h"
+#include "settings/settings.h"
 
 /* ---- Ctrl-C and SIGTERM ---- */
 
@@ -15,6 +16,7 @@
 static volatile sig_atomic_t interrupted; /* by which signal */
 static volatile sig_atomic_t stoppable;   /* a loop runs that looks at it after each iteration */
 static volatile sig_atomic_t quiet;       /* a launcher tells what there is to tell */
+static atomic_ullong told_us;             /* when the first signal came */
 
 /* Nothing is half written at this time: a model comes under another name and is renamed. */
 static _Noreturn void end_at_once(int number)
@@ -29,12 +31,20 @@ static _Noreturn void end_at_once(int number)
     _exit(ctrl_c ? CLI_INTERRUPTED : CLI_FAILED);
 }
 
-/* Waits of a start-up, and those for others when this process is to go, look at nothing. */
+/* Waits of a start-up, and those for others when this process is to go, look at nothing. The second
+ * signal ends the program, but timeout(1) signals a process and its group, which is one wish. */
 static void on_interrupt(int number)
 {
+    enum { AGAIN_US = 300000 };
     if (stoppable == 0)
         end_at_once(number);
-    interrupted = number;
+    if (interrupted == 0) {
+        atomic_store(&told_us, clock_us());
+        interrupted = number;
+    } else if (clock_us() - atomic_load(&told_us) > AGAIN_US) {
+        (void)signal(number, SIG_DFL);
+        (void)raise(number);
+    }
 }
 
 static void on_terminate(int number)
@@ -46,18 +56,20 @@ struct handlers {
     struct sigaction interrupt, terminate; /* as they were */
 };
 
-/* One that is ignored stays so, as it is in the background of a script. The second ends the program
- * at once. */
+/* One that is ignored stays so, as it is in the background of a script. */
 static void heed(int number, void (*handler)(int number), struct sigaction *before)
 {
-    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    (void)sigaddset(&action.sa_mask, SIGINT);
+    (void)sigaddset(&action.sa_mask, SIGTERM);
     (void)sigaction(number, NULL, before);
     if (before->sa_handler != SIG_IGN)
         (void)sigaction(number, &action, NULL);
 }
 
 /* Who trains alone ends in order when told to go. One of several does not wait for the others, who
- * may be gone: they get along. */
+ * may be gone: they get along. (The launcher of trident train passes on as SIGINT what it is told,
+ * and has SIGTERM for workers whose job has failed.) */
 static struct handlers heed_signals(bool alone, bool worker)
 {
     struct handlers before;
@@ -186,7 +198,7 @@ static tri_status end(struct here *here, tri_status status, struct train_report 
 {
     train_live_clear(&here->live);
     here->outcome.interrupted = interrupted != 0;
-    here->outcome.terminated = interrupted == SIGTERM;
+    here->outcome.terminated = interrupted != SIGINT ? interrupted : 0;
     here->cli->interrupted = interrupted == SIGINT;
     if (here->worker)
         return tell_end(here, status, report, err);

@@ -4,7 +4,7 @@
 
 #include "cli/train_learners.h"
 #include "local/planes.h"
-#include "run/settings.h"
+#include "settings/settings.h"
 
 tri_status train_keep_open(struct train_keep *keep, const char *job, tri_error *err)
 {

@@ -1,68 +1,53 @@
 /* The launcher of trident train: starts the workers and shows what they tell. */
+#include <signal.h>
 #include <string.h>
 
 #include "cli/run.h"
-#include "cli/train_line.h"
+#include "cli/train_listener.h"
 
 struct launch {
     struct cli *cli;
     const struct train_request *request;
-    struct train_live live;
-    struct train_outcome outcome;
-    tri_error *errors; /* by rank; status TRI_OK: it has told of none */
-    bool failed;       /* a worker did, by itself: */
-    uint32_t culprit;  /* which one is to be told of */
-    int code;          /* its exit code */
-    char how[240];     /* it ended */
+    struct train_listener heard;
+    int told;         /* the signal that ends it */
+    bool failed;      /* a worker did, by itself: */
+    uint32_t culprit; /* which one is to be told of */
+    int code;         /* its exit code */
+    char how[240];    /* it ended */
 };
 
 /* ---- what the workers tell ---- */
 
 /* Rank 0 speaks for all as long as nothing goes wrong. */
-static void hear(struct launch *launch, uint32_t rank, struct train_heard *heard)
+static bool speaks(const void *ctx, uint32_t rank)
 {
-    switch (heard->kind) {
-    case TRAIN_BEGUN:
-        if (rank == 0)
-            train_live_begun(&launch->live, launch->request, &heard->report);
-        mem_free(launch->cli->mem, heard->report.layers);
-        mem_free(launch->cli->mem, heard->report.ops);
-        break;
-    case TRAIN_MOMENT:
-        if (rank != 0)
-            break;
-        train_outcome_moment(&launch->outcome, &heard->moment);
-        train_live_moment(&launch->live, &heard->moment);
-        break;
-    case TRAIN_EVENT:
-        heard->event.rank = rank;
-        train_live_event(&launch->live, &heard->event);
-        train_outcome_event(&launch->outcome, &heard->event);
-        break;
-    case TRAIN_REPORT:
-        heard->report.rank = rank;
-        train_outcome_report(&launch->outcome, &heard->report);
-        break;
-    case TRAIN_ERROR:
-        launch->errors[rank] = heard->error;
-        break;
-    }
+    (void)ctx;
+    return rank == 0;
+}
+
+static void on_begun(void *ctx, uint32_t rank, const struct train_report *report)
+{
+    struct launch *launch = ctx;
+    if (rank == 0)
+        train_live_begun(&launch->heard.live, launch->request, report);
 }
 
 static bool on_line(void *ctx, size_t process, const char *line, size_t len)
 {
     struct launch *launch = ctx;
-    struct train_heard heard;
-    if (process >= launch->outcome.workers || !train_hear(line, len, launch->cli->mem, &heard))
-        return false;
-    hear(launch, (uint32_t)process, &heard);
-    return true;
+    return train_listener_line(&launch->heard, process, line, len);
 }
 
 static void on_clear(void *ctx)
 {
     struct launch *launch = ctx;
-    train_live_clear(&launch->live);
+    train_live_clear(&launch->heard.live);
+}
+
+static void on_told(void *ctx, int number)
+{
+    struct launch *launch = ctx;
+    launch->told = number;
 }
 
 /* ---- who is to blame ---- */
@@ -82,8 +67,8 @@ bool train_blames(const tri_error *first, const tri_error *later)
 static void on_failed(void *ctx, size_t process, const struct process_end *end, const char *how)
 {
     struct launch *launch = ctx;
-    const tri_error *errors = launch->errors;
-    if (process >= launch->outcome.workers)
+    const tri_error *errors = launch->heard.errors;
+    if (process >= launch->heard.outcome.workers)
         return;
     if (launch->failed && !train_blames(&errors[launch->culprit], &errors[process]))
         return;
@@ -101,10 +86,11 @@ static bool goes_on(const struct launch *launch)
 /* Of those who say the same, who says most: some have it from another, without its next step. */
 static const tri_error *best_of(const struct launch *launch)
 {
-    const tri_error *first = &launch->errors[launch->culprit];
-    for (uint32_t i = 0; i < launch->outcome.workers && first->next[0] == '\0'; i++)
-        if (launch->errors[i].next[0] != '\0' && strcmp(launch->errors[i].text, first->text) == 0)
-            return &launch->errors[i];
+    const tri_error *first = &launch->heard.errors[launch->culprit];
+    for (uint32_t i = 0; i < launch->heard.outcome.workers && first->next[0] == '\0'; i++)
+        if (launch->heard.errors[i].next[0] != '\0' &&
+            strcmp(launch->heard.errors[i].text, first->text) == 0)
+            return &launch->heard.errors[i];
     return first;
 }
 
@@ -137,15 +123,15 @@ static tri_status blame(const struct launch *launch, tri_error *err)
 
 static tri_status check_reports(const struct launch *launch, tri_error *err)
 {
-    for (uint32_t i = 0; i < launch->outcome.workers; i++)
-        if (!launch->outcome.ranks[i].known)
+    for (uint32_t i = 0; i < launch->heard.outcome.workers; i++)
+        if (!launch->heard.outcome.ranks[i].known)
             return fail(err, TRI_EPEER, "rank %u ended without a result", (unsigned)i);
     return TRI_OK;
 }
 
 /* ---- the processes ---- */
 
-/* After Ctrl-C: time for a checkpoint and for a test. A second one kills. */
+/* After Ctrl-C and SIGTERM: time for a checkpoint and for a test. A second one kills. */
 enum { PATIENCE_S = 60 };
 
 static tri_status watch(struct launch *launch, const char *const *words, size_t count,
@@ -158,11 +144,13 @@ static tri_status watch(struct launch *launch, const char *const *words, size_t 
     const struct run_hooks hooks = {.ctx = launch,
                                     .command = "train",
                                     .patience_s = PATIENCE_S,
+                                    .passed_on = SIGINT, /* all stop after the same iteration */
+                                    .told = on_told,
                                     .line = on_line,
                                     .clear = on_clear,
                                     .failed = on_failed};
     const struct run_request request = {
-        .settings = {.workers = launch->outcome.workers,
+        .settings = {.workers = launch->heard.outcome.workers,
                      .colocate = RUN_NOT_GIVEN,
                      .on_failure = goes_on(launch) ? RUN_CONTINUE : RUN_STOP},
         .variables = variables,
@@ -175,7 +163,7 @@ static tri_status watch(struct launch *launch, const char *const *words, size_t 
     tri_status status = run_job_init(&job, &request, err);
     if (status == TRI_OK)
         status = run_watch(launch->cli, &request, &job, "/proc/self/exe", err);
-    train_live_clear(&launch->live);
+    train_live_clear(&launch->heard.live);
     return status;
 }
 
@@ -192,17 +180,19 @@ static tri_status run(struct launch *launch, int argc, const char *const *argv, 
     memcpy((void *)(words + 2), (const void *)argv, (size_t)argc * sizeof *words);
     tri_status status = watch(launch, words, count, err);
     mem_free(mem, (void *)words);
-    launch->outcome.interrupted = launch->cli->interrupted;
+    launch->heard.outcome.interrupted = launch->told != 0;
+    launch->heard.outcome.terminated = launch->told != SIGINT ? launch->told : 0;
     bool lost =
-        goes_on(launch) && launch->outcome.reported; /* who is missing is told as an event */
-    if (launch->failed && !launch->cli->interrupted && !lost)
+        goes_on(launch) && launch->heard.outcome.reported; /* who is missing is told as an event */
+    if (launch->failed && launch->told == 0 && !lost)
         return blame(launch, err);
-    if (lost)
+    if (lost || launch->told != 0)
         status = TRI_OK;
-    else if (status == TRI_OK && !launch->cli->interrupted)
+    else if (status == TRI_OK)
         status = check_reports(launch, err);
-    return status == TRI_OK ? train_show(launch->cli, &launch->outcome, launch->request, out, err)
-                            : status;
+    return status == TRI_OK
+               ? train_show(launch->cli, &launch->heard.outcome, launch->request, out, err)
+               : status;
 }
 
 tri_status train_launch(struct cli *cli, const struct train_request *request, int argc,
@@ -211,18 +201,14 @@ tri_status train_launch(struct cli *cli, const struct train_request *request, in
     uint32_t workers = (uint32_t)request->settings.workers;
     struct launch launch = {.cli = cli, .request = request};
     tri_error why = {0}; /* err may be NULL */
-    train_live_init(&launch.live, cli->err);
-    tri_status status = train_outcome_init(&launch.outcome, workers, cli->mem, err);
-    if (status != TRI_OK)
-        return status;
-    launch.errors = mem_array(cli->mem, workers, sizeof *launch.errors);
-    if (launch.errors == NULL)
-        status = fail_nomem(&why, "the workers");
-    else
+    tri_status status = train_listener_init(&launch.heard, workers, cli, &why);
+    launch.heard.ctx = &launch;
+    launch.heard.speaks = speaks;
+    launch.heard.begun = on_begun;
+    if (status == TRI_OK)
         status = run(&launch, argc, argv, out, &why);
     if (status != TRI_OK && err != NULL)
         *err = why;
-    mem_free(cli->mem, launch.errors);
-    train_outcome_fini(&launch.outcome);
+    train_listener_fini(&launch.heard);
     return status;
 }

@@ -5,8 +5,9 @@
 #include <signal.h>
 #include <string.h>
 
+#include "cli/train_listener.h"
 #include "os/clock.h"
-#include "run/settings.h"
+#include "settings/settings.h"
 
 enum {
     PERIOD_MS = 50,
@@ -22,9 +23,7 @@ enum {
 struct launch {
     struct cli *cli;
     const struct train_request *request;
-    struct train_live live;
-    struct train_outcome outcome;
-    tri_error *errors; /* by rank; status TRI_OK: it has told of none */
+    struct train_listener heard;
     struct train_children children;
     struct train_keep keep;
     struct log log, user; /* what is told here; what the user asked for by TRIDENT_LOG */
@@ -40,71 +39,35 @@ struct launch {
 /* ---- what the learners tell ---- */
 
 /* The first of those that live speaks for all. */
-static bool speaks(const struct launch *launch, uint32_t rank)
+static bool speaks(const void *ctx, uint32_t rank)
 {
+    const struct launch *launch = ctx;
     for (uint32_t i = 0; i < rank; i++)
         if (launch->children.all[i].running)
             return false;
     return true;
 }
 
-static void forget(const struct launch *launch, struct train_report *report)
+static void on_begun(void *ctx, uint32_t rank, const struct train_report *report)
 {
-    mem_free(launch->cli->mem, report->layers);
-    mem_free(launch->cli->mem, report->ops);
-}
-
-static void hear_begun(struct launch *launch, uint32_t rank, struct train_report *report)
-{
+    struct launch *launch = ctx;
     if (launch->keep.batch_of_all == 0 && rank == 0)
-        train_live_begun(&launch->live, launch->request, report);
-    launch->keep.batch_of_all = (uint64_t)report->batch * launch->outcome.workers *
+        train_live_begun(&launch->heard.live, launch->request, report);
+    launch->keep.batch_of_all = (uint64_t)report->batch * launch->heard.outcome.workers *
                                 launch->request->settings.exchange_every;
     launch->keep.samples = report->train_samples;
-    forget(launch, report);
-}
-
-static void hear(struct launch *launch, uint32_t rank, struct train_heard *heard)
-{
-    switch (heard->kind) {
-    case TRAIN_BEGUN:
-        hear_begun(launch, rank, &heard->report);
-        break;
-    case TRAIN_MOMENT:
-        if (!speaks(launch, rank))
-            break;
-        train_outcome_moment(&launch->outcome, &heard->moment);
-        train_live_moment(&launch->live, &heard->moment);
-        break;
-    case TRAIN_EVENT:
-        heard->event.rank = rank;
-        train_live_event(&launch->live, &heard->event);
-        train_outcome_event(&launch->outcome, &heard->event);
-        break;
-    case TRAIN_REPORT:
-        heard->report.rank = rank;
-        train_outcome_report(&launch->outcome, &heard->report);
-        break;
-    case TRAIN_ERROR:
-        launch->errors[rank] = heard->error;
-        break;
-    }
 }
 
 static bool on_line(void *ctx, size_t process, const char *line, size_t len)
 {
     struct launch *launch = ctx;
-    struct train_heard heard;
-    if (!train_hear(line, len, launch->cli->mem, &heard))
-        return false;
-    hear(launch, (uint32_t)process, &heard);
-    return true;
+    return train_listener_line(&launch->heard, process, line, len);
 }
 
 static void on_clear(void *ctx)
 {
     struct launch *launch = ctx;
-    train_live_clear(&launch->live);
+    train_live_clear(&launch->heard.live);
 }
 
 /* Warnings are for the user, and part of the result. */
@@ -112,18 +75,18 @@ static void on_log(void *ctx, enum log_level level, const char *line)
 {
     struct launch *launch = ctx;
     struct train_event event = {.t_s = clock_seconds() - launch->begun_at,
-                                .clock = launch->outcome.moment.iteration};
+                                .clock = launch->heard.outcome.moment.iteration};
     if (log_wants(&launch->user, level)) {
-        train_live_clear(&launch->live);
+        train_live_clear(&launch->heard.live);
         launch->user.sink(launch->user.ctx, level, line);
     }
     if (level > LOG_WARN)
         return;
     train_event_of((int)level, line, &event);
-    train_outcome_event(&launch->outcome, &event);
+    train_outcome_event(&launch->heard.outcome, &event);
     if (log_wants(&launch->user, level))
         return;
-    train_live_clear(&launch->live);
+    train_live_clear(&launch->heard.live);
     (void)fprintf(launch->cli->err, "trident train: %s\n", event.text);
 }
 
@@ -156,6 +119,17 @@ static void tell_end(struct launch *launch, uint32_t rank, const struct process_
                   (unsigned)rank, end->code);
 }
 
+/* Attaches to the learners' region once it is there, with little patience. */
+static void find_job(struct launch *launch)
+{
+    char name[LOCAL_NAME_BYTES];
+    shared_name(launch->children.job.name, name);
+    const struct local_options options = {
+        .mem = launch->cli->mem, .log = &launch->log, .name = name, .wait_ms = 1};
+    if (launch->job == NULL)
+        (void)local_attach(&options, &launch->job, NULL);
+}
+
 /* How often the seat was taken; of the server how often one has sat down. */
 static uint32_t taken(const struct launch *launch, uint32_t number)
 {
@@ -180,8 +154,9 @@ static tri_status start_child(struct launch *launch, uint32_t number, const char
 
 /* Not by its process id, which is written down a moment before it counts: one that is killed in
  * between has sat nowhere. */
-static bool had_seat(const struct launch *launch, uint32_t number)
+static bool had_seat(struct launch *launch, uint32_t number)
 {
+    find_job(launch); /* it may have sat down, and died, since the last look */
     return taken(launch, number) > launch->children.all[number].before;
 }
 
@@ -191,7 +166,7 @@ static void after_early_end(struct launch *launch, uint32_t rank, struct train_c
     tri_error err = {0};
     tell_end(launch, rank, &child->end);
     if (child->quick++ < TRIES) {
-        launch->outcome.restarts.learners++;
+        launch->heard.outcome.restarts.learners++;
         if (start_child(launch, rank, TRAIN_ROLE_WORKER, &err) != TRI_OK)
             fail_with(launch, rank, &err);
         return;
@@ -211,8 +186,8 @@ static void look_at_ends(struct launch *launch, bool restart)
             continue;
         child->wanted = false;
         bool well = child->end.code == 0 && child->end.signal == 0;
-        if (!well && launch->errors[i].status != TRI_OK && child->end.signal == 0)
-            fail_with(launch, i, &launch->errors[i]);
+        if (!well && launch->heard.errors[i].status != TRI_OK && child->end.signal == 0)
+            fail_with(launch, i, &launch->heard.errors[i]);
         else if (!well && restart && !had_seat(launch, i))
             after_early_end(launch, i, child);
     }
@@ -222,7 +197,7 @@ static void look_at_ends(struct launch *launch, bool restart)
     server->wanted = false;
     if (!restart || server->end.signal == 0 || had_seat(launch, launch->children.learners))
         return;
-    launch->outcome.restarts.server++;
+    launch->heard.outcome.restarts.server++;
     (void)start_child(launch, launch->children.learners, TRAIN_ROLE_SERVER, NULL);
 }
 
@@ -254,7 +229,7 @@ static tri_status start_learner(void *ctx, uint32_t seat, tri_error *err)
 {
     struct launch *launch = ctx;
     launch->children.all[seat].quick = 0;
-    launch->errors[seat] = (tri_error){0};
+    launch->heard.errors[seat] = (tri_error){0};
     return start_child(launch, seat, TRAIN_ROLE_WORKER, err);
 }
 
@@ -297,9 +272,9 @@ static tri_status watch(struct launch *launch, tri_error *err)
         status = start_server(launch, err);
     if (status == TRI_OK) {
         status = local_watch(launch->job, &options, &from, &report, err);
-        launch->outcome.restarts.learners += report.learner_restarts;
-        launch->outcome.restarts.server += report.server_restarts;
-        launch->outcome.restarts.all = report.full_restarts;
+        launch->heard.outcome.restarts.learners += report.learner_restarts;
+        launch->heard.outcome.restarts.server += report.server_restarts;
+        launch->heard.outcome.restarts.all = report.full_restarts;
     }
     local_snapshot_close(launch->job, &from);
     return status;
@@ -313,19 +288,17 @@ static tri_status begin(struct launch *launch, tri_error *err)
     char name[LOCAL_NAME_BYTES];
     (void)local_sweep(NULL, launch->cli->mem, &launch->log, &removed, NULL);
     shared_name(launch->children.job.name, name);
-    struct local_options options = {
-        .mem = launch->cli->mem, .log = &launch->log, .name = name, .wait_ms = 1};
+    const struct local_options options = {
+        .mem = launch->cli->mem, .log = &launch->log, .name = name};
     tri_status status = TRI_OK;
     for (uint32_t i = 0; i < launch->children.learners && status == TRI_OK; i++)
         status = start_child(launch, i, TRAIN_ROLE_WORKER, err);
     while (status == TRI_OK && pump(launch, PERIOD_MS, true)) {
-        if (launch->job == NULL)
-            (void)local_attach(&options, &launch->job, NULL);
+        find_job(launch);
         if (launch->job == NULL || !local_share_is_filled(launch->job))
             continue;
         local_close(launch->job); /* found with little patience, used with more */
         launch->job = NULL;
-        options.wait_ms = 0;
         status = local_attach(&options, &launch->job, err);
         break;
     }
@@ -339,8 +312,8 @@ static void stop(struct launch *launch)
 {
     uint64_t deadline = clock_us() + (uint64_t)STOP_MS * 1000;
     int first = launch->told;
-    train_live_clear(&launch->live);
-    train_children_signal(&launch->children, first);
+    train_live_clear(&launch->heard.live);
+    train_children_signal(&launch->children, SIGINT); /* SIGTERM would end them at once */
     while (train_children_running(&launch->children) > 0 && clock_us() < deadline) {
         launch->told = 0;
         (void)pump(launch, PERIOD_MS, false);
@@ -356,10 +329,10 @@ static void stop(struct launch *launch)
 /* All is applied. Rank 0 tests it, or one that is started for that if rank 0 is dead. */
 static tri_status await_result(struct launch *launch, tri_error *err)
 {
-    while (!launch->outcome.reported || train_children_running(&launch->children) > 0) {
+    while (!launch->heard.outcome.reported || train_children_running(&launch->children) > 0) {
         if (!pump(launch, PERIOD_MS, false))
             return TRI_OK;
-        if (launch->outcome.reported || launch->children.all[0].running)
+        if (launch->heard.outcome.reported || launch->children.all[0].running)
             continue;
         if (launch->finishes++ >= TRIES) {
             fail(err, TRI_EPEER, "the learners are done, but testing their result failed %d times",
@@ -389,9 +362,17 @@ static tri_status save_end(struct launch *launch, tri_error *err)
     return status;
 }
 
+/* What was learnt is in the region, whoever has stopped or died. */
+static tri_status stop_and_save(struct launch *launch, tri_error *err)
+{
+    stop(launch);
+    if (launch->job == NULL || !local_share_is_filled(launch->job))
+        return TRI_OK;
+    return save_end(launch, err);
+}
+
 static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
 {
-    char name[PROCESS_SIGNAL_TEXT];
     tri_status status = begin(launch, err);
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
         status = watch(launch, err);
@@ -400,27 +381,24 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
         status = await_result(launch, err);
     if (launch->told != 0)
-        stop(launch);
-    train_live_clear(&launch->live);
-    launch->outcome.interrupted = launch->cli->interrupted = launch->told == SIGINT;
-    if (launch->told != 0 && launch->told != SIGINT)
-        return fail(err, TRI_EIO, "stopped by %s", process_signal_name(launch->told, name));
+        status = stop_and_save(launch, err);
+    train_live_clear(&launch->heard.live);
+    launch->cli->interrupted = launch->told == SIGINT;
+    launch->heard.outcome.interrupted = launch->told != 0;
+    launch->heard.outcome.terminated = launch->told != SIGINT ? launch->told : 0;
     if (launch->failed && launch->told == 0) {
         *err = launch->reason;
         return launch->reason.status;
     }
-    if (status != TRI_OK && launch->told == 0)
+    if (status != TRI_OK)
         return status;
-    return train_show(launch->cli, &launch->outcome, launch->request, out, err);
+    return train_show(launch->cli, &launch->heard.outcome, launch->request, out, err);
 }
 
 static tri_status open_all(struct launch *launch, int argc, const char *const *argv, tri_error *err)
 {
     const struct mem *mem = launch->cli->mem;
     struct settings settings;
-    launch->errors = mem_array(mem, launch->outcome.workers, sizeof *launch->errors);
-    if (launch->errors == NULL)
-        return fail_nomem(err, "the learners");
     tri_status status = settings_read(NULL, false, &settings, err);
     if (status == TRI_OK)
         status = local_mode_find(launch->request->local, &launch->mode, err);
@@ -447,8 +425,7 @@ static void close_all(struct launch *launch)
     local_close(launch->job);
     (void)local_sweep(NULL, launch->cli->mem, NULL, &removed, NULL);
     train_keep_close(&launch->keep);
-    mem_free(launch->cli->mem, launch->errors);
-    train_outcome_fini(&launch->outcome);
+    train_listener_fini(&launch->heard);
     mem_free(launch->cli->mem, launch);
 }
 
@@ -462,9 +439,11 @@ tri_status train_learners(struct cli *cli, const struct train_request *request, 
     launch->cli = cli;
     launch->request = request;
     launch->begun_at = clock_seconds();
-    train_live_init(&launch->live, cli->err);
     tri_status status =
-        train_outcome_init(&launch->outcome, (uint32_t)request->settings.learners, cli->mem, &why);
+        train_listener_init(&launch->heard, (uint32_t)request->settings.learners, cli, &why);
+    launch->heard.ctx = launch;
+    launch->heard.speaks = speaks;
+    launch->heard.begun = on_begun;
     if (status == TRI_OK)
         status = open_all(launch, argc, argv, &why);
     if (status == TRI_OK)

@@ -5,7 +5,7 @@
 
 #include "cli/train_learners.h"
 #include "os/clock.h"
-#include "run/settings.h"
+#include "settings/settings.h"
 
 static tri_status attach(struct cli *cli, uint32_t wait_ms, struct settings *settings,
                          struct local_job **out, tri_error *err)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/crc32c.h"
-#include "run/checkpoint_inside.h"
+#include "checkpoint/inside.h"
 #include "wire/bytes.h"
 
 /* A broken promise is a crash, whatever NDEBUG says. */

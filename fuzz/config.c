@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/settings_file.h"
+#include "settings/file.h"
 
 /* A broken promise is a crash, whatever NDEBUG says. */
 static void must(bool holds)

@@ -6,6 +6,10 @@
 #include "sim/loop.h"
 #include "sim/story.h"
 
+/* Operations take up to so long; a copy for a checkpoint is not waited for by who reads, and may
+ * last until the next result is there. */
+enum { SHORT_OP = 25, LONG_COPY = 500 };
+
 /* ---- making ---- */
 
 static const struct mem *core_mem(const struct sim_cluster *cluster)
@@ -154,7 +158,7 @@ static void emit(void *ctx, const struct core_action *action)
     case CORE_OP:
         sim_schedule(machine->cluster,
                      (struct event){.kind = EVENT_OP, .node = machine->number, .op = action->op},
-                     25);
+                     action->op.kind == CORE_OP_COPY ? LONG_COPY : SHORT_OP);
         break;
     case CORE_WAKE:
         machine->woken = true;
@@ -293,6 +297,8 @@ static void copy(struct machine *machine, const struct core_op *op)
     }
     uint32_t number = machine->server_store.units[op->index].number;
     const struct layout_unit *unit = &layout->units[number];
+    if (core_worker_saves_params(&cluster->options.rules, layout->layers[unit->layer].home))
+        return; /* what is left are states of the optimiser, which are not looked at here */
     store_server_copy(&machine->server_store, op->index, 0,
                       saved[unit->layer].weights + unit->first);
     cluster->saved_at[number] = op->clock;

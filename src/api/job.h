@@ -5,8 +5,8 @@
 #include "api/local.h"
 #include "run/host.h"
 #include "run/save.h"
-#include "run/settings.h"
 #include "run/solo.h"
+#include "settings/settings.h"
 
 #ifdef __cplusplus
 extern "C" {

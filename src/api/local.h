@@ -3,9 +3,9 @@
 #ifndef TRIDENT_API_LOCAL_H
 #define TRIDENT_API_LOCAL_H
 
+#include "checkpoint/checkpoint.h"
 #include "local/share.h"
 #include "run/agree.h"
-#include "run/checkpoint.h"
 #include "run/forms.h"
 #include "run/host.h"
 #include "run/save.h"

@@ -20,7 +20,7 @@ static void fini_mark(const struct coordinator *coordinator, struct coordinator_
     mem_free(coordinator->mem, mark->saved);
 }
 
-/* Servers that own units, and worker 0 where parameters are not on servers. */
+/* Servers that own units, and worker 0 where it has what they would have to send. */
 static void find_savers(struct coordinator *coordinator)
 {
     const struct layout *layout = coordinator->layout;
@@ -29,7 +29,7 @@ static void find_savers(struct coordinator *coordinator)
         if (layout->server_units[s] > 0 && !rules->replicated)
             bits_add(coordinator->savers, s);
     for (uint32_t i = 0; i < layout->layer_count; i++)
-        if (core_worker_saves(rules, layout->layers[i].home))
+        if (core_worker_saves_params(rules, layout->layers[i].home))
             bits_add(coordinator->savers, layout->servers);
 }
 

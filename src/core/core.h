@@ -91,7 +91,9 @@ enum core_op_kind {
     CORE_OP_PRODUCT, /* the same from the factors of server_factor_rows(), in rank order */
     CORE_OP_REPLY,   /* shard of a unit into the reply slots of all ranks server_replies() to */
     /* both */
-    CORE_OP_COPY, /* shard of a unit, or parameters of a layer, into the checkpoint of clock */
+    CORE_OP_COPY, /* shard of a unit, or parameters of a layer, into the checkpoint of clock, and
+                     the optimiser's state where it is; of the shard only that where
+                     core_worker_saves_params() */
     /* worker */
     CORE_OP_APPLY,   /* parameters of layer index from the factors held for clock, in rank order */
     CORE_OP_INSTALL, /* stage to parameters (or result); with count 0 the result is zero */
@@ -204,6 +206,14 @@ static inline bool core_has_slots(const struct core_rules *rules)
 static inline bool core_worker_saves(const struct core_rules *rules, tri_scheme_home home)
 {
     return home == TRI_HOME_WORKERS || rules->replicated;
+}
+
+/* Does worker 0 copy the parameters at least? Where no unit steps before its answers are out, they
+ * are the server's bit for bit, since nothing on the way to a worker loses any; the server's copy
+ * is then of the optimiser's state alone, and half as much or less has to travel. */
+static inline bool core_worker_saves_params(const struct core_rules *rules, tri_scheme_home home)
+{
+    return core_worker_saves(rules, home) || !core_has_replies(rules);
 }
 
 /* A number for the rules and the optimiser, for layout_hash() to go on from. */

@@ -347,10 +347,11 @@ static struct core_ref land_result(struct worker *worker, const struct message *
     const struct layout_layer *layer = &worker->layout->layers[message->layer];
     struct syncer *syncer = &worker->syncers[message->layer];
     /* Decided once per result: its parts may not land half here, half there. In place, unless
-     * the caller still reads, or it is a mean that has to be stepped with first. */
+     * the caller still reads, or a copy for a checkpoint is under way, or it is a mean that has to
+     * be stepped with first. */
     if (!syncer->placed) {
         syncer->placed = true;
-        syncer->staged = syncer->busy || worker->rules.replicated;
+        syncer->staged = syncer->busy || syncer->working || worker->rules.replicated;
     }
     /* A witness has one version or the other whole, whenever the owner dies. */
     uint32_t unit = worker->layout->parts[layer->first_part + message->part].unit;
@@ -485,7 +486,7 @@ static void take_mark(struct worker *worker, const struct message *message,
     uint64_t newest = worker->clock;
     uint32_t layers = 0;
     for (uint32_t i = 0; i < worker->layout->layer_count; i++)
-        if (core_worker_saves(&worker->rules, worker->layout->layers[i].home)) {
+        if (core_worker_saves_params(&worker->rules, worker->layout->layers[i].home)) {
             layers++;
             newest = worker->syncers[i].version > newest ? worker->syncers[i].version : newest;
         }

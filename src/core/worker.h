@@ -53,7 +53,7 @@ struct worker {
     uint64_t clock;         /* iterations ended */
     struct syncer *syncers; /* [layers] */
     uint64_t *counted;      /* [units] sets of ranks: in the result that came last */
-    uint64_t *steps;        /* [units] of the optimiser, where it runs here */
+    uint64_t *steps;        /* [units] of the optimiser, here or on the unit's server */
     uint32_t not_started;   /* layers whose initial values are not whole */
     uint64_t mark;          /* copy layers at this version for a checkpoint; 0: none */
     uint32_t to_save;       /* layers still to be copied */

@@ -12,6 +12,18 @@ struct gather *worker_gather(struct syncer *syncer, uint64_t clock)
     return gather;
 }
 
+/* Of a layer: that of its unit which has stepped most often. */
+static uint64_t steps_of(const struct worker *worker, uint32_t layer)
+{
+    const struct layout_layer *described = &worker->layout->layers[layer];
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < described->units; i++) {
+        uint64_t steps = worker->steps[described->first_unit + i];
+        most = steps > most ? steps : most;
+    }
+    return most;
+}
+
 static void start_op(struct worker *worker, uint32_t layer, enum core_op_kind kind, uint64_t clock,
                      const struct core_out *out)
 {
@@ -21,7 +33,7 @@ static void start_op(struct worker *worker, uint32_t layer, enum core_op_kind ki
                          .index = layer,
                          .clock = clock,
                          .count = syncer->count,
-                         .steps = worker->steps[worker->layout->layers[layer].first_unit],
+                         .steps = steps_of(worker, layer),
                          .lr = core_float(syncer->lr_bits)};
     syncer->working = true;
     syncer->applying = kind == CORE_OP_APPLY;
@@ -55,12 +67,26 @@ static void raise_base(struct worker *worker, uint64_t from)
             on_workers(&worker->layout->layers[i]) && worker->syncers[i].version == worker->base;
 }
 
+/* The optimiser has stepped the units that had something to step with, here or on their servers. */
+static void count_steps(struct worker *worker, uint32_t layer)
+{
+    const struct layout_layer *described = &worker->layout->layers[layer];
+    const struct syncer *syncer = &worker->syncers[layer];
+    for (uint32_t i = 0; i < described->units; i++) {
+        const struct layout_unit *unit = &worker->layout->units[described->first_unit + i];
+        bool changed =
+            on_workers(described) ? syncer->count > 0 : bits_has(syncer->change, unit->first_part);
+        worker->steps[described->first_unit + i] += changed;
+    }
+}
+
 /* The open clock of a layer is answered; what waited for that may go on. */
 static void answered(struct worker *worker, uint32_t layer, const struct core_out *out)
 {
     const struct layout_layer *described = &worker->layout->layers[layer];
     struct syncer *syncer = &worker->syncers[layer];
     bool each = worker->rules.consistency->each_push;
+    count_steps(worker, layer);
     syncer->version++;
     if (on_workers(described)) {
         bits_copy(worker->counted + described->first_unit * bits_words(worker->layout->workers),
@@ -71,7 +97,7 @@ static void answered(struct worker *worker, uint32_t layer, const struct core_ou
     worker_clear_result(worker, layer);
     /* The copy is under way before anything else can be applied. */
     if (worker->mark == syncer->version && worker->to_save > 0 &&
-        core_worker_saves(&worker->rules, described->home))
+        core_worker_saves_params(&worker->rules, described->home))
         start_op(worker, layer, CORE_OP_COPY, syncer->version, out);
     if (syncer->waiting) {
         syncer->waiting = false;
@@ -208,26 +234,11 @@ void worker_settled(struct worker *worker, const struct core_out *out)
     }
 }
 
-/* The optimiser has stepped the units that had something to step with. */
-static void count_steps(struct worker *worker, uint32_t layer)
-{
-    const struct layout_layer *described = &worker->layout->layers[layer];
-    const struct syncer *syncer = &worker->syncers[layer];
-    for (uint32_t i = 0; i < described->units; i++) {
-        const struct layout_unit *unit = &worker->layout->units[described->first_unit + i];
-        bool changed =
-            on_workers(described) ? syncer->count > 0 : bits_has(syncer->change, unit->first_part);
-        worker->steps[described->first_unit + i] += changed;
-    }
-}
-
 void worker_done(struct worker *worker, const struct core_op *op, const struct core_out *out)
 {
     struct syncer *syncer = &worker->syncers[op->index];
     syncer->working = syncer->applying = false;
     if (op->kind != CORE_OP_COPY) {
-        if (op->kind != CORE_OP_INSTALL)
-            count_steps(worker, op->index);
         answered(worker, op->index, out);
     } else if (worker->mark == op->clock && --worker->to_save == 0) {
         worker_tell(worker, (struct message){.kind = WIRE_SAVED, .clock = op->clock}, out);

@@ -301,28 +301,29 @@ static void make(struct host *host, const tri_error *err, struct buf *text)
 }
 
 /* The file system may take its time: not with the lock. */
-static bool write_out(struct host *host, const char *path, const struct buf *text)
+static void write_out(struct host *host, const char *path, const struct buf *text, tri_error *err)
 {
-    tri_error err = {0};
     pthread_mutex_unlock(&host->lock);
-    tri_status status = file_write(path, text->data, text->len, &err);
+    tri_status status = file_write(path, text->data, text->len, err);
     pthread_mutex_lock(&host->lock);
-    if (status != TRI_OK)
-        log_write(&host->log, LOG_WARN, "the last events are not written: %s (%s)", err.text,
-                  err.why);
-    else
+    if (status == TRI_OK)
         log_write(&host->log, LOG_INFO, "the last %u of %llu events are in '%s'",
                   (unsigned)flight_kept(host->flight),
                   (unsigned long long)flight_total(host->flight), path);
-    return status == TRI_OK;
 }
 
-static void name_file(tri_error *err, const char *path)
+/* The program tells its user of the error, so what became of the file is told once, whether there
+ * is a log or not. */
+static void name_file(tri_error *err, const char *path, const tri_error *why)
 {
     char next[sizeof err->next];
     memcpy(next, err->next, sizeof next);
-    fail_next(err, "%.*s%sthe last events: %s", (int)(sizeof next - 80), next,
-              next[0] != '\0' ? "; " : "", path);
+    const char *between = next[0] != '\0' ? "; " : "";
+    if (why->status == TRI_OK)
+        fail_next(err, "%.*s%sthe last events: %s", (int)(sizeof next - 80), next, between, path);
+    else
+        fail_next(err, "%.*s%sthe last events are not in %.50s: %.45s", (int)(sizeof next - 130),
+                  next, between, path, why->why[0] != '\0' ? why->why : why->text);
 }
 
 static bool is_own_mistake(tri_status status)
@@ -346,13 +347,12 @@ void flight_write(struct host *host, tri_error *err)
     buf_init(&path, host->mem);
     make(host, err, &text);
     put_path(host, &path);
-    bool written = false;
+    tri_error why = {0};
     if (buf_ok(&text) && buf_ok(&path))
-        written = write_out(host, buf_string(&path), &text);
+        write_out(host, buf_string(&path), &text, &why);
     else
-        log_write(&host->log, LOG_WARN, "the last events are not written: out of memory");
-    if (written)
-        name_file(err, buf_string(&path));
+        fail_nomem(&why, "the last events");
+    name_file(err, buf_ok(&path) ? buf_string(&path) : "a file", &why);
     host->flight_writing = false;
     host->flight_written = last;
     host->flight_clock = clock;

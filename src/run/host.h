@@ -8,9 +8,9 @@
 #define TRIDENT_RUN_HOST_H
 
 #include "base/log.h"
+#include "checkpoint/checkpoint.h"
 #include "mod/transport.h"
 #include "run/agree.h"
-#include "run/checkpoint.h"
 #include "run/forms.h"
 #include "store/worker.h"
 

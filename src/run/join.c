@@ -2,10 +2,12 @@
  * all of it to all; then each connects to those before it. Who waits says for whom. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "os/clock.h"
 #include "os/interfaces.h"
+#include "run/ended.h"
 #include "run/greeting.h"
 #include "run/inside.h"
 #include "wire/peers.h"
@@ -221,16 +223,22 @@ static const char *meeting_place(const struct host *host)
                                    : host->options.coordinator;
 }
 
+/* False: there were none. */
+static bool blame_strangers(const struct host *host, tri_error *err)
+{
+    const char *last = host->join.strangers.last;
+    if (last[0] != '\0')
+        fail_why(err, "last %s %s", host->options.node == 0 ? "turned away:" : "heard from", last);
+    return last[0] != '\0';
+}
+
 static tri_status fail_missing(const struct host *host, tri_error *err)
 {
     char who[160] = "";
-    const char *last = host->join.strangers.last;
     name_missing(host, who, sizeof who);
     fail(err, TRI_ETIMEOUT, "waited %.3g s in vain for %s to join at %.60s",
          host->options.timeout_ms / 1e3, who, meeting_place(host));
-    if (last[0] != '\0')
-        fail_why(err, "last %s %s", host->options.node == 0 ? "turned away:" : "heard from", last);
-    else
+    if (!blame_strangers(host, err))
         fail_why(err, "this is %s of job '%.40s'%s", host_name(host, host->options.node).text,
                  host->options.job,
                  host->options.node == 0 || host->peers[0].up ? "; it hears the others that came"
@@ -269,19 +277,46 @@ static void tell_failure(struct host *host, const tri_error *err)
         timed_out = pthread_cond_timedwait(&host->changed, &host->lock, &until);
 }
 
+/* A launcher that has seen one end before it came knows that waiting is in vain. */
+static bool cannot_come(const void *ctx, uint32_t node)
+{
+    const struct host *host = ctx;
+    return node < host->nodes && is_unmet(host, node);
+}
+
+static bool one_has_ended(struct host *host)
+{
+    const char *path = getenv("TRIDENT_ENDED");
+    char how[ENDED_HOW];
+    uint32_t node = 0;
+    tri_error err = {0};
+    if (path == NULL || !ended_find(path, cannot_come, host, &node, how))
+        return false;
+    fail(&err, TRI_EPEER, "%s %s before it had joined", host_name(host, node).text, how);
+    (void)blame_strangers(host, &err);
+    fail_next(&err, "see what that process printed, and start the job again");
+    host_fail_as(host, &err);
+    return true;
+}
+
 /* Waits until all are there, and says now and then who is not: after a tenth of the limit, but at
  * least two seconds, then whenever it has been twice as long. Where the limit is short, node 0
  * tells the others in time who is there, and nobody is bothered. */
 static void wait_for_all(struct host *host)
 {
-    enum { LEAST_MS = 2000 };
+    enum { LEAST_MS = 2000, LOOK_MS = 200 };
     uint64_t limit = host->options.timeout_ms, at = limit / 10;
     at = at > LEAST_MS ? at : LEAST_MS;
     at = at < limit / 4 ? at : limit / 4 + 1;
     double begin = clock_seconds();
-    struct timespec until = clock_after_ms((uint32_t)at);
     while (host->phase == HOST_MEETING && host->status == TRI_OK) {
+        double left = (double)at - 1e3 * (clock_seconds() - begin);
+        struct timespec until = clock_after_ms(left > LOOK_MS ? LOOK_MS
+                                               : left > 1     ? (uint32_t)left
+                                                              : 1);
         if (pthread_cond_timedwait(&host->changed, &host->lock, &until) == 0)
+            continue;
+        if (one_has_ended(host) || left > LOOK_MS)
             continue;
         if (at >= limit)
             return;
@@ -290,8 +325,6 @@ static void wait_for_all(struct host *host)
         if (host->options.node == 0)
             tell_all(host);
         at = 2 * at < limit ? 2 * at : limit;
-        double left = (double)at - 1e3 * (clock_seconds() - begin);
-        until = clock_after_ms(left > 1 ? (uint32_t)left : 1);
     }
 }
 
@@ -338,9 +371,12 @@ static void fail_early(struct host *host, uint32_t number, bool was_up, const ch
     const size_t prefix = sizeof TRANSPORT_REFUSED - 1;
     const struct host_place place = host_place(host, number);
     tri_error err = {0};
+    bool refused = strncmp(why, TRANSPORT_REFUSED, prefix) == 0;
     if (fail_as_told(host))
         return;
-    if (strncmp(why, TRANSPORT_REFUSED, prefix) == 0)
+    if (!refused && !was_up && host->phase == HOST_MEETING && one_has_ended(host))
+        return; /* it has given up for the same reason, before it could say so */
+    if (refused)
         fail(&err, TRI_EMISMATCH, "%.90s refused this process: %s", place.text, why + prefix);
     else if (was_up)
         fail(&err, TRI_EPEER, "%.100s hung up before all had joined: %s", place.text, why);

@@ -8,8 +8,8 @@
 #define TRIDENT_RUN_SAVE_H
 
 #include "base/log.h"
+#include "checkpoint/checkpoint.h"
 #include "run/agree.h"
-#include "run/checkpoint.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,8 +3,8 @@
 #ifndef TRIDENT_RUN_SOLO_H
 #define TRIDENT_RUN_SOLO_H
 
+#include "checkpoint/checkpoint.h"
 #include "run/agree.h"
-#include "run/checkpoint.h"
 #include "run/forms.h"
 #include "store/worker.h"
 

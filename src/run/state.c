@@ -20,6 +20,20 @@ static uint32_t planes_of(const struct host *host)
     return 1 + host->agreement->optim.ops->state_floats;
 }
 
+/* The planes of a layer that its owner copies into a checkpoint, as first and end. */
+struct planes {
+    uint32_t first, end;
+};
+
+static struct planes planes_to_copy(const struct host *host, enum core_role owner, uint32_t layer)
+{
+    const struct layout_layer *shape = &host->agreement->layout->layers[layer];
+    bool params = core_worker_saves_params(&host->agreement->rules, shape->home);
+    if (owner == CORE_SERVER)
+        return (struct planes){params ? 1 : 0, planes_of(host)};
+    return (struct planes){0, on_workers(host, shape) ? planes_of(host) : 1};
+}
+
 static const struct layout_part *part_of(const struct host *host, uint32_t layer, uint32_t part)
 {
     const struct layout *layout = host->agreement->layout;
@@ -202,7 +216,8 @@ float *state_place(struct host *host, struct incoming *incoming)
     const struct layout *layout = host->agreement->layout;
     const struct layout_part *at = part_of(host, message->layer, message->part);
     struct save_part part = part_in(host, message);
-    if (part.plane >= save_planes(host->save) ||
+    if (part.plane < planes_to_copy(host, CORE_SERVER, message->layer).first ||
+        part.plane >= save_planes(host->save) ||
         layout->server_node[layout->units[at->unit].server] != message->from ||
         !save_land(host->save, &part))
         return NULL;
@@ -310,11 +325,12 @@ static bool copy_away(struct host *host, const struct core_op *op, uint32_t plan
 static void copy_unit_away(struct host *host, const struct core_op *op)
 {
     const struct layout *layout = host->agreement->layout;
-    uint32_t parts = layout->units[host->server.units[op->index].number].parts;
+    const struct layout_unit *unit = &layout->units[host->server.units[op->index].number];
+    struct planes planes = planes_to_copy(host, CORE_SERVER, unit->layer);
     bool ok = true;
     pthread_mutex_lock(&host->lock);
-    for (uint32_t i = 0; i < parts; i++)
-        for (uint32_t k = 0; k < planes_of(host) && ok; k++)
+    for (uint32_t i = 0; i < unit->parts; i++)
+        for (uint32_t k = planes.first; k < planes.end && ok; k++)
             ok = copy_away(host, op, k, i);
     pthread_mutex_unlock(&host->lock);
 }
@@ -329,7 +345,8 @@ static void copy_here(struct host *host, const struct core_op *op)
     const struct layout_layer *layer = &layout->layers[unit->layer];
     uint32_t first = layer->first_part + (server ? unit->first_part : 0);
     uint32_t count = server ? unit->parts : layer->parts;
-    for (uint32_t k = 0; k < planes_of(host); k++) {
+    struct planes planes = planes_to_copy(host, op->role, unit->layer);
+    for (uint32_t k = planes.first; k < planes.end; k++) {
         float *to = save_plane(host->save, unit->layer, k);
         if (server)
             store_server_copy(&host->server, op->index, k, to + unit->first);
@@ -338,7 +355,7 @@ static void copy_here(struct host *host, const struct core_op *op)
     }
     pthread_mutex_lock(&host->lock);
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; k < planes_of(host); k++)
+        for (uint32_t k = planes.first; k < planes.end; k++)
             save_take(host->save,
                       &(struct save_part){
                           .part = first + i, .plane = k, .clock = op->clock, .steps = op->steps});

@@ -1,6 +1,7 @@
 /* Writing traces. */
 #include "run/trace.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +112,8 @@ struct trace *trace_open(const struct trace_options *options)
     trace->path = name_file(options);
     trace->file = trace->path != NULL ? fopen(trace->path, "wbe") : NULL;
     if (trace->file == NULL) {
-        log_write(trace->log, LOG_WARN, "there is no trace: '%s' cannot be written", options->path);
+        log_write(trace->log, LOG_WARN, "there is no trace: '%s' cannot be written: %s",
+                  options->path, trace->path != NULL ? strerror(errno) : "out of memory");
         trace_close(trace);
         return NULL;
     }
@@ -129,8 +131,8 @@ void trace_close(struct trace *trace)
         trace_end(trace, 0);
     }
     if (trace->file != NULL && fclose(trace->file) != 0)
-        log_write(trace->log, LOG_WARN, "the trace '%s' is not whole: it cannot be written",
-                  trace->path);
+        log_write(trace->log, LOG_WARN, "the trace '%s' is not whole: %s", trace->path,
+                  strerror(errno));
     buf_fini(&trace->record);
     buf_fini(&trace->head);
     mem_free(trace->mem, trace->path);

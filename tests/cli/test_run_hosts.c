@@ -1,8 +1,12 @@
 /* Lists of hosts, which process goes where, and what a host is told. */
 #include "cli/run_hosts.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/run_part.h"
 #include "cli/run_ssh.h"
@@ -164,6 +168,74 @@ TEST(without_memory_a_list_is_not_read)
         run_hosts_fini(&hosts);
         assert_int_equal(status, fault.hit ? TRI_ENOMEM : TRI_OK);
     }
+}
+
+/* ---- what --hosts names ---- */
+
+static tri_status read_given(const char *given, char *out, size_t size, tri_error *err)
+{
+    struct run_hosts hosts;
+    run_hosts_init(&hosts, &mem_libc);
+    tri_status status = run_hosts_read(given, 50, &hosts, err);
+    show(&hosts, out, size);
+    run_hosts_fini(&hosts);
+    return status;
+}
+
+TEST(a_hostfile_that_is_missing_is_no_host)
+{
+    (void)state;
+    static const char *const files[] = {"no/such",      "no-such.txt",  "no-such.hosts",
+                                        "no-such.conf", "no-such.list", "no-such-hostfile"};
+    char text[200];
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        tri_error err = {0};
+        assert_int_equal(read_given(files[i], text, sizeof text, &err), TRI_EINPUT);
+        assert_non_null(strstr(err.text, files[i]));
+        assert_string_equal(err.why, "No such file or directory");
+        assert_true(err.next[0] != '\0');
+    }
+    assert_int_equal(read_given("no-such.example.org", text, sizeof text, NULL), TRI_OK);
+    assert_string_equal(text, "no-such.example.org:1");
+    assert_int_equal(read_given("h.txt:2,h", text, sizeof text, NULL), TRI_OK);
+    assert_string_equal(text, "h.txt:2 h:1");
+}
+
+TEST(a_pipe_that_nobody_writes_to_is_told)
+{
+    (void)state;
+    char folder[] = "/tmp/trident-hosts-XXXXXX", path[64], text[200];
+    tri_error err = {0};
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(read_given(path, text, sizeof text, &err), TRI_EINPUT);
+    assert_non_null(strstr(err.text, "nobody has written to the pipe"));
+    assert_non_null(strstr(err.text, path));
+    assert_true(err.next[0] != '\0');
+    int both = open(path, O_RDWR | O_CLOEXEC); /* one that opens it and is silent */
+    assert_true(both >= 0);
+    assert_int_equal(read_given(path, text, sizeof text, &err), TRI_EINPUT);
+    close(both);
+    unlink(path);
+    rmdir(folder);
+}
+
+TEST(hosts_come_through_a_pipe)
+{
+    (void)state;
+    char path[64], text[200];
+    tri_error err = {0};
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    (void)snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(write(ends[1], "h1 slots=2\nh2", 13), 13);
+    close(ends[1]);
+    assert_int_equal(read_given(path, text, sizeof text, &err), TRI_OK);
+    assert_string_equal(text, "h1:2 h2:1");
+    assert_int_equal(read_given(path, text, sizeof text, &err), TRI_EINPUT); /* it is empty now */
+    assert_non_null(strstr(err.text, "names no host"));
+    close(ends[0]);
 }
 
 /* ---- what a host is told ---- */
@@ -410,6 +482,9 @@ int main(void)
         cmocka_unit_test(processes_go_where_slots_are),
         cmocka_unit_test(more_ranks_than_slots_are_refused),
         cmocka_unit_test(without_memory_a_list_is_not_read),
+        cmocka_unit_test(a_hostfile_that_is_missing_is_no_host),
+        cmocka_unit_test(a_pipe_that_nobody_writes_to_is_told),
+        cmocka_unit_test(hosts_come_through_a_pipe),
         cmocka_unit_test(a_part_of_a_job_travels),
         cmocka_unit_test(ranks_of_a_host_are_counted_there),
         cmocka_unit_test(a_part_that_is_broken_is_refused),

@@ -7,6 +7,7 @@
 #include "core/member.h"
 #include "lib/books.h"
 #include "lib/test.h"
+#include "mod/consistency.h"
 
 /* What it has sent, by kind, and the last of all. */
 struct sink {
@@ -52,7 +53,8 @@ struct desk {
     struct core_out out;
 };
 
-/* Three workers, two servers apart, one layer on the servers: five nodes, two owners. */
+/* Three workers, two servers apart, one layer on the servers: five nodes. Owners of what a
+ * checkpoint is made of are the servers and worker 0. */
 static void set_up_with(struct desk *desk, struct core_rules rules)
 {
     struct core_times times = {.heartbeat = 800000};
@@ -180,7 +182,7 @@ TEST(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead)
     say(&desk, (struct message){.kind = WIRE_CLOCK, .clock = 10});
     coordinator_mark(&desk.coordinator, 0, &desk.out);
     assert_int_equal(desk.coordinator.save.clock, 12);
-    assert_int_equal(desk.sink.sent[WIRE_MARK], 2);
+    assert_int_equal(desk.sink.sent[WIRE_MARK], 3);
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 12, .count = 13});
     assert_int_equal(desk.coordinator.save.clock, 17);
     say(&desk, (struct message){.kind = WIRE_MARKED, .clock = 12, .accepted = true});
@@ -224,12 +226,36 @@ TEST(a_checkpoint_is_whole_when_all_owners_agreed_and_saved)
     coordinator_mark(&desk.coordinator, 0, &desk.out); /* one at a time */
     assert_int_equal(desk.coordinator.save.clock, 2);
     say(&desk, (struct message){.kind = WIRE_SAVED, .owner = 1, .clock = 2});
+    struct message worker = {
+        .kind = WIRE_MARKED, .owner = CORE_OWNER_WORKER, .clock = 2, .accepted = true};
+    say(&desk, worker);
+    assert_int_equal(desk.sink.commits, 0);
+    worker.kind = WIRE_SAVED;
+    say(&desk, worker);
     assert_int_equal(desk.coordinator.done, 2);
     assert_int_equal(desk.sink.commits, 1);
     assert_int_equal(desk.sink.committed, 2);
     coordinator_mark(&desk.coordinator, 0, &desk.out);
     assert_true(desk.coordinator.save.open);
     tear_down(&desk);
+}
+
+/* Its parameters are not the servers' of a clock: they may be newer, or be left out of it. */
+TEST(worker_0_is_no_owner_where_answers_have_slots)
+{
+    (void)state;
+    struct core_rules rules[] = {{.reproducible = true, .backup = 1},
+                                 {.reproducible = true, .deadline = 1000},
+                                 {.consistency = consistency_find("asp")},
+                                 {.consistency = consistency_find("ssp")}};
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        struct desk desk;
+        set_up_with(&desk, rules[i]);
+        start(&desk);
+        coordinator_mark(&desk.coordinator, 0, &desk.out);
+        assert_int_equal(desk.sink.marked, 1U << 3 | 1U << 4);
+        tear_down(&desk);
+    }
 }
 
 TEST(a_late_checksum_does_not_reopen_an_older_clock)
@@ -427,13 +453,15 @@ TEST(a_checkpoint_under_way_is_waited_for_at_the_end)
     set_up(&desk);
     start(&desk);
     coordinator_mark(&desk.coordinator, 0, &desk.out); /* at clock 2 */
-    for (uint32_t s = 0; s < 2; s++)
-        say(&desk, (struct message){.kind = WIRE_MARKED, .owner = s, .clock = 2, .accepted = true});
+    static const uint32_t owners[] = {0, 1, CORE_OWNER_WORKER};
+    for (size_t i = 0; i < 3; i++)
+        say(&desk, (struct message){
+                       .kind = WIRE_MARKED, .owner = owners[i], .clock = 2, .accepted = true});
     for (uint32_t r = 0; r < 3; r++)
         say(&desk, (struct message){.kind = WIRE_BYE, .from = r, .rank = r, .clock = 2});
     assert_int_equal(desk.sink.sent[WIRE_BYE], 0);
-    for (uint32_t s = 0; s < 2; s++)
-        say(&desk, (struct message){.kind = WIRE_SAVED, .owner = s, .clock = 2});
+    for (size_t i = 0; i < 3; i++)
+        say(&desk, (struct message){.kind = WIRE_SAVED, .owner = owners[i], .clock = 2});
     assert_int_equal(desk.coordinator.done, 2);
     assert_int_equal(desk.sink.sent[WIRE_BYE], 5);
     tear_down(&desk);
@@ -453,6 +481,7 @@ int main(void)
         cmocka_unit_test(a_refused_checkpoint_is_proposed_again_twice_as_far_ahead),
         cmocka_unit_test(a_checkpoint_is_at_the_clock_that_was_asked_for_or_as_soon_as_can_be),
         cmocka_unit_test(a_checkpoint_is_whole_when_all_owners_agreed_and_saved),
+        cmocka_unit_test(worker_0_is_no_owner_where_answers_have_slots),
         cmocka_unit_test(a_late_checksum_does_not_reopen_an_older_clock),
         cmocka_unit_test(a_rank_that_is_behind_is_named_a_clock_ahead_of_all),
         cmocka_unit_test(a_join_one_owner_refuses_is_proposed_to_all_again_further_ahead),

@@ -11,6 +11,7 @@
 struct sink {
     size_t sends, ops, wakes, fails;
     struct core_action last;
+    struct core_op op;
 };
 
 static void take(void *ctx, const struct core_action *action)
@@ -21,6 +22,8 @@ static void take(void *ctx, const struct core_action *action)
     sink->wakes += action->kind == CORE_WAKE;
     sink->fails += action->kind == CORE_FAIL;
     sink->last = *action;
+    if (action->kind == CORE_OP)
+        sink->op = action->op;
 }
 
 struct bench {
@@ -461,6 +464,54 @@ TEST(an_overtaken_mark_and_its_copies_do_not_count)
     tear_down(&bench);
 }
 
+/* An iteration of a layer on servers. Results land in `space`; the last of them ends it, unless
+ * they are in the stage and a copy is under way. */
+static void iterate(struct bench *bench, uint64_t clock, enum core_space space)
+{
+    assert_int_equal(worker_update(&bench->worker, 0, &good, &bench->out, NULL), TRI_OK);
+    worker_clock(&bench->worker, &bench->out);
+    for (uint32_t part = 0; part < bench->layout->layers[0].parts; part++) {
+        struct message result = {.kind = WIRE_RESULT,
+                                 .part = part,
+                                 .clock = clock,
+                                 .version = clock + 1,
+                                 .count = 4,
+                                 .landed = true};
+        if (space != CORE_NOWHERE)
+            assert_int_equal(worker_landing(&bench->worker, &result).space, space);
+        worker_message(&bench->worker, &result, &bench->out);
+    }
+}
+
+TEST(what_comes_while_parameters_are_copied_waits_in_the_stage)
+{
+    (void)state;
+    struct bench bench;
+    struct message mark = mark_at(1);
+    set_up(&bench, "ps", 0);
+    worker_message(&bench.worker, &mark, &bench.out);
+    assert_int_equal(bench.worker.to_save, 1);
+    iterate(&bench, 0, CORE_NOWHERE); /* some in place, some as a witness's */
+    for (size_t ops = 0; bench.sink.op.kind != CORE_OP_COPY; ops++) {
+        assert_true(ops < 2);
+        worker_done(&bench.worker, &bench.sink.op, &bench.out);
+    }
+    struct core_op copy = bench.sink.op;
+    assert_int_equal(copy.clock, 1);
+    assert_int_equal(copy.steps, 1);
+    assert_true(worker_sync(&bench.worker, 0, &bench.out)); /* who reads need not wait for it */
+    size_t ops = bench.sink.ops;
+    iterate(&bench, 1, CORE_STAGE);
+    assert_int_equal(bench.sink.ops, ops);
+    worker_done(&bench.worker, &copy, &bench.out);
+    assert_int_equal(bench.worker.to_save, 0);
+    assert_int_equal(bench.sink.op.kind, CORE_OP_INSTALL);
+    worker_done(&bench.worker, &bench.sink.op, &bench.out);
+    assert_true(worker_sync(&bench.worker, 0, &bench.out));
+    assert_int_equal(bench.worker.steps[0], 2);
+    tear_down(&bench);
+}
+
 TEST(a_server_refuses_a_mark_that_it_has_reached)
 {
     (void)state;
@@ -688,6 +739,7 @@ int main(void)
         cmocka_unit_test(a_worker_alone_can_be_many_clocks_of_nothing_behind),
         cmocka_unit_test(a_mark_that_comes_too_late_is_refused_with_the_clock_reached),
         cmocka_unit_test(an_overtaken_mark_and_its_copies_do_not_count),
+        cmocka_unit_test(what_comes_while_parameters_are_copied_waits_in_the_stage),
         cmocka_unit_test(a_server_refuses_a_mark_that_it_has_reached),
         cmocka_unit_test(without_order_a_unit_has_one_part),
         cmocka_unit_test(without_order_a_torn_update_is_sent_again_and_added_once),

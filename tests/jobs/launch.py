@@ -294,7 +294,7 @@ def a_failure_names_rank_and_host():
     code, out, err = run(on_hosts("alpha,beta", "-n", 2, "--on-failure", "stop", "--", "sh", "-c",
                                   script, "1000"))
     assert code == 1 and "stopping the others" in err, (code, err)
-    code, out, err = run(on_hosts("alpha,beta", "-n", 2, "--timeout", "1s", "--", "sleep", 1000))
+    code, out, err = run(on_hosts("alpha,beta", "-n", 2, "--timeout", "3s", "--", "sleep", 1000))
     assert code == 1 and "have passed: stopping 2 processes" in err, (code, err)
 
 

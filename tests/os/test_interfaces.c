@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "os/interfaces.h"
-#include "run/settings.h"
+#include "settings/settings.h"
 
 #include "lib/test.h" /* after error.h: cmocka has a macro named fail */
 

@@ -58,6 +58,8 @@ struct nodes {
     bool (*meddle)(struct nodes_one *one, uint64_t clock);
     /* What a rank does after it has met the others; NULL: nothing. */
     void (*before_start)(struct nodes_one *one);
+    /* What a rank does before its numbers are taken and it leaves; NULL: nothing. */
+    void (*at_end)(struct nodes_one *one);
     /* Another description on some ranks; NULL: all alike. */
     void (*describe)(const struct nodes_one *one, struct agree_layer *layers,
                      struct agree_options *options);
@@ -304,6 +306,8 @@ static inline void *nodes_main(void *ctx)
         one->status = nodes_start(one);
         if (one->status == TRI_OK)
             one->status = nodes_train(one);
+        if (one->status == TRI_OK && one->job->at_end != NULL)
+            one->job->at_end(one);
     }
     if (one->host != NULL)
         host_get_stats(one->host, &one->stats);
