@@ -24,6 +24,7 @@ static tri_status launch(struct cli *cli, struct run_request *request, tri_error
         status = run_job_init(&job, request, err);
     if (status == TRI_OK)
         status = run_watch(cli, request, &job, buf_string(&path), err);
+    request->hosts = NULL;
     run_hosts_fini(&hosts);
     buf_fini(&path);
     return status;

@@ -398,8 +398,7 @@ TEST(frames_come_out_as_they_went_in_however_they_are_cut)
             buf_add(&frames.bytes, stream.data + at, len);
             while ((result = run_frames_next(&frames, &frame)) == RUN_FRAMES_GOT) {
                 static const uint8_t kinds[] = {RUN_FRAME_READY, RUN_FRAME_OUT, RUN_FRAME_SIGNAL};
-                assert_true(got < 3);
-                assert_int_equal(frame.kind, kinds[got]);
+                assert_int_equal(frame.kind, got < sizeof kinds ? kinds[got] : 0);
                 if (got == 1) {
                     assert_int_equal(frame.process, 300);
                     assert_int_equal(frame.len, 4);
