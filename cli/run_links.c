@@ -74,9 +74,16 @@ static void flush_link(struct run_link *link)
     link->out_at = 0;
 }
 
+static void check_memory(struct run_link *link, const struct buf *words)
+{
+    if (!buf_ok(words) && link->error.status == TRI_OK)
+        (void)fail_nomem(&link->error, "the words of a host");
+}
+
 static void tell(struct run_link *link, enum run_frame_kind kind, const void *body, size_t len)
 {
     run_frame_add(&link->out, kind, 0, body, len);
+    check_memory(link, &link->out);
     flush_link(link);
 }
 
@@ -207,6 +214,7 @@ static void read_frames(struct run_watch *watch, struct run_link *link)
     while ((result = run_frames_next(&link->frames, &frame)) == RUN_FRAMES_GOT)
         hear(watch, link, &frame);
     bool waits = got < 0 && (errno == EAGAIN || errno == EINTR);
+    check_memory(link, &link->frames.bytes);
     if ((got <= 0 && !waits) || result == RUN_FRAMES_BAD || !buf_ok(&link->frames.bytes))
         process_close(&link->process.out);
 }

@@ -710,6 +710,8 @@ void shared_close(tri_job *job)
         if (shared->service != NULL)
             local_stop(shared->job);
         local_service_stop(shared->service);
+        if (!shared->watched && !shared->failed)
+            local_share_await_all(shared->job);
         if (!shared->watched && local_share_is_last(shared->job, seat))
             local_remove(shared->job);
         local_snapshot_close(shared->job, &shared->snapshot);

@@ -521,8 +521,10 @@ static bool share_stop(struct run *run)
     if (run->status != TRI_OK)
         return false;
     run->stop_agreed = run->stop != run->stop_then;
+    if (!run->wants_stop) /* an update of 0 would let momentum of an earlier stop go on */
+        return true;
     tri_update_info update = TRI_UPDATE_INIT;
-    run->stop_gradient = run->wants_stop ? 1 : 0;
+    run->stop_gradient = 1;
     update.dense = &run->stop_gradient;
     update.lr = 1;
     run->status = tri_update(run->job, stop_layer(run), &update, run->err);

@@ -161,6 +161,13 @@ tri_status local_share_take(struct local_learner *learner, struct local_gradient
 
 /* ---- the end ---- */
 
+/* Nobody has sat there, and somebody may. */
+static bool is_awaited(const struct local_job *job, uint32_t i)
+{
+    return state_of(&job->seats[i]) == LOCAL_SEAT_FREE && joins_of(&job->seats[i]) == 0 &&
+           load32(&job->seats[i].given_up) == 0;
+}
+
 /* Of the others: one that is still to be waited for, or LOCAL_ANY. *silent_us: since when nothing
  * was heard of it. */
 static uint32_t who_trains(const struct local_job *job, uint32_t own, uint64_t since_us,
@@ -169,8 +176,7 @@ static uint32_t who_trains(const struct local_job *job, uint32_t own, uint64_t s
     for (uint32_t i = 0; i < job->head->learners; i++) {
         struct local_seat_stats seat;
         local_seat_stats(job, i, &seat);
-        bool comes = seat.state == LOCAL_SEAT_FREE && seat.joins == 0 &&
-                     load32(&job->seats[i].given_up) == 0;
+        bool comes = is_awaited(job, i);
         bool waits = job->head->mode != LOCAL_DIRECT && seat.counts.waiting > 0;
         if (i == own ? !waits : !seat.alive && !comes && !waits)
             continue;
@@ -201,6 +207,17 @@ tri_status local_share_end(struct local_job *job, uint32_t own, bool watched, tr
         if (!watched && silent >= (uint64_t)job->wait_ms * 1000)
             return tell_waiting(job, seat, err);
         clock_sleep_us(PAUSE_US);
+    }
+}
+
+void local_share_await_all(struct local_job *job)
+{
+    const uint64_t deadline = clock_us() + (uint64_t)job->wait_ms * 1000;
+    for (uint32_t i = 0; i < job->head->learners; i++) {
+        while (is_awaited(job, i) && !local_stopping(job) && clock_us() < deadline)
+            clock_sleep_us(PAUSE_US);
+        if (is_awaited(job, i))
+            local_give_up(job, i);
     }
 }
 

@@ -41,6 +41,9 @@ tri_status local_share_take(struct local_learner *learner, struct local_gradient
  * again, and is waited for as long as it takes; otherwise the dead count as done, and who did not
  * begin, or gives no sign of life, for wait_ms is reported (TRI_ETIMEOUT). */
 tri_status local_share_end(struct local_job *job, uint32_t seat, bool watched, tri_error *err);
+/* Waits until all have come once, for wait_ms at most; who has not is then given up. To be called
+ * before closing: who comes to a region that all have left takes it for a dead job's. */
+void local_share_await_all(struct local_job *job);
 /* Does nobody else use it? Then the region may be removed. */
 bool local_share_is_last(const struct local_job *job, uint32_t seat);
 

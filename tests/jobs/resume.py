@@ -233,9 +233,12 @@ def ctrl_c_and_resume():
         process.send_signal(signal.SIGINT)
         code, _, err = ended(process)
         assert code == 130, (code, err)
-        clock = newest(folder)
-        result = trained("--iterations", clock + 10, "--checkpoint", folder, "--resume")
-        assert result["resumed_at"] == clock and result["iterations"] == clock + 10, result
+        for workers in (2, 1):    # what momentum has of the order to stop must not stop it again
+            clock = newest(folder)
+            result = trained("--iterations", clock + 30, "--checkpoint", folder, "--resume",
+                             "--workers", workers)
+            assert result["resumed_at"] == clock, result
+            assert result["iterations"] == clock + 30 == newest(folder), result
 
 
 def ctrl_c_saves_before_it_stops():

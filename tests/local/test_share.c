@@ -216,6 +216,28 @@ TEST(the_end_is_waited_for_and_then_nobody_is_left)
     rig_remove(job);
 }
 
+TEST(who_leaves_waits_for_those_that_have_not_come_and_then_gives_them_up)
+{
+    (void)state;
+    struct local_options options = share_options(2);
+    options.wait_ms = 1;
+    struct local_job *job = NULL;
+    tri_error err;
+    bool filled;
+    assert_int_equal(local_share_make(&options, false, &job, &filled, &err), TRI_OK);
+    local_share_filled(job, 0);
+    local_leave(rig_join(job, (struct local_learner_options){.seat = 0}));
+    assert_false(local_share_is_last(job, 0));
+    local_share_await_all(job);
+    assert_true(local_share_is_last(job, 0));
+    struct local_learner *late = rig_join(job, (struct local_learner_options){.seat = 1});
+    assert_false(local_share_is_last(job, 0));
+    local_share_await_all(job); /* all have come */
+    local_leave(late);
+    assert_true(local_share_is_last(job, 1));
+    rig_remove(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +247,7 @@ int main(void)
         cmocka_unit_test(what_a_killed_job_has_left_is_not_found_and_is_replaced),
         cmocka_unit_test(a_job_that_lives_is_not_taken_over),
         cmocka_unit_test(the_end_is_waited_for_and_then_nobody_is_left),
+        cmocka_unit_test(who_leaves_waits_for_those_that_have_not_come_and_then_gives_them_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
