@@ -170,5 +170,5 @@ void run_report(struct run_watch *watch, struct run_child *child)
     if (hooks == NULL)
         say(watch, "%s%s", how, others > 0 ? then : "");
     if (stops)
-        run_stop(watch, RUN_WHY_FAILURE, SIGTERM);
+        run_stop_soon(watch);
 }

@@ -6,7 +6,7 @@
 
 /* How long a process may take to stop, and servers to follow the last worker. */
 /* again_s: timeout(1) signals a process and its group at once, which is one wish. */
-static const double stop_s = 5, servers_s = 5, again_s = 0.3, wake_s = 5;
+static const double stop_s = 5, servers_s = 5, again_s = 0.3, wake_s = 5, words_s = 0.3;
 /* How long deputies may take to say that all is killed, before they are left to find out. */
 static const double cut_s = 3;
 
@@ -58,6 +58,12 @@ void run_stop(struct run_watch *watch, enum run_why why, int number)
     run_signal(watch, SIGCONT); /* a stopped process would not hear of it */
 }
 
+void run_stop_soon(struct run_watch *watch)
+{
+    if (watch->phase == RUN_RUNNING && watch->failure_at <= 0)
+        watch->failure_at = run_now() + words_s;
+}
+
 static void note_told(struct run_watch *watch, int number)
 {
     const struct run_hooks *hooks = watch->request->hooks;
@@ -98,6 +104,8 @@ void run_take_deadlines(struct run_watch *watch)
     double time = run_now();
     if (run_passed(watch->timeout_at, time))
         run_stop(watch, RUN_WHY_TIMEOUT, SIGTERM);
+    if (run_passed(watch->failure_at, time))
+        run_stop(watch, RUN_WHY_FAILURE, SIGTERM);
     if (run_passed(watch->servers_at, time))
         run_stop(watch, RUN_WHY_SERVERS, SIGTERM);
     if (run_passed(watch->wake_at, time)) { /* one that was stopped learns that it is alone */
@@ -119,7 +127,8 @@ int run_patience(const struct run_watch *watch, bool leftovers)
 {
     double at = 0;
     if (watch->phase == RUN_RUNNING)
-        at = sooner(watch->wake_at, sooner(watch->timeout_at, watch->servers_at));
+        at = sooner(sooner(watch->failure_at, watch->wake_at),
+                    sooner(watch->timeout_at, watch->servers_at));
     else if (watch->phase == RUN_STOPPING)
         at = watch->kill_at;
     else if (watch->links != NULL)

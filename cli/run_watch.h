@@ -55,11 +55,11 @@ struct run_watch {
     struct run_sink out, err;
     enum run_phase phase, announced;
     enum run_why why;
-    size_t stopped, killed;                 /* how many ran when that phase began */
-    int told;                               /* by which signal to stop */
-    double told_at;                         /* when it came */
-    int output_errno;                       /* why standard output is broken */
-    double timeout_at, kill_at, servers_at; /* 0: never */
+    size_t stopped, killed;                             /* how many ran when that phase began */
+    int told;                                           /* by which signal to stop */
+    double told_at;                                     /* when it came */
+    int output_errno;                                   /* why standard output is broken */
+    double timeout_at, kill_at, servers_at, failure_at; /* 0: never */
     size_t workers_left;
     double wake_at; /* some have ended: the others are told to go on, should they be stopped */
     double cut_at;  /* deputies have had their time to kill */
@@ -75,6 +75,8 @@ double run_now(void); /* seconds of a clock that only goes forward */
 
 /* Sends a signal to all, once; those that have not ended 5 seconds later are killed. */
 void run_stop(struct run_watch *watch, enum run_why why, int number);
+/* One has failed. The others may have more to say about it, and have a moment for that. */
+void run_stop_soon(struct run_watch *watch);
 void run_kill(struct run_watch *watch);
 void run_signal(struct run_watch *watch, int number); /* to all, and no more than that */
 void run_take_signals(struct run_watch *watch);
