@@ -16,6 +16,9 @@ FEW = os.environ.get("TRIDENT_JOBS_FEW") == "1"  # sanitizers: fewer and smaller
 FOLDER = ""
 OURS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
+# A shell lets what it starts in the background ignore Ctrl-C, and with it what that starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def program(name):
     return os.path.join(FOLDER, name)
