@@ -89,8 +89,11 @@ void train_next(const struct train_outcome *outcome, const struct train_request 
         buf_format(out, " --out %.*s.safetensors\n", (int)strcspn(model, ":"), model);
     }
     put_train(settings, out);
-    buf_format(out, " --workers %u --scheme ps\n",
-               (unsigned)(outcome->workers > 1 ? outcome->workers : 2));
+    if (settings->learners > 0)
+        buf_format(out, " --learners %llu --local sync\n", (unsigned long long)settings->learners);
+    else
+        buf_format(out, " --workers %u --scheme ps\n",
+                   (unsigned)(outcome->workers > 1 ? outcome->workers : 2));
     if (settings->profile)
         return;
     put_train(settings, out);
