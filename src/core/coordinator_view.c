@@ -297,7 +297,8 @@ static void check_waits(struct coordinator *coordinator, const struct watch *wat
 {
     bool starting = coordinator->stage < COORDINATOR_RUNNING;
     uint32_t members = starting ? coordinator->layout->nodes : coordinator->layout->workers;
-    bool tell = watch_waits(watch, &coordinator->wait, starting || coordinator->deciding, now);
+    bool tell = watch_waits(watch, &coordinator->wait, starting || coordinator->deciding,
+                            coordinator->view, now);
     bool too_late = starting && watch_gives_up(watch, &coordinator->wait, now);
     if (!tell && !too_late)
         return;

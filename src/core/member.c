@@ -118,7 +118,7 @@ void member_tick(struct member *member, uint64_t now, const struct core_out *out
         give_up(member, now, out);
         return;
     }
-    if (watch_waits(watch, &member->wait, !member->started, now)) {
+    if (watch_waits(watch, &member->wait, !member->started, 0, now)) {
         uint64_t coordinator = 1;
         struct watch_missing missing = {.what = "the start of the job",
                                         .who = "node",

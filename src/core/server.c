@@ -435,7 +435,7 @@ void server_tick(struct server *server, struct watch *watch, uint64_t now,
             server_advance(server, unit, out);
         }
         bool waits = find_missing(server, unit);
-        bool tell = watch_waits(watch, &unit->wait, waits, now);
+        bool tell = watch_waits(watch, &unit->wait, waits, unit->version, now);
         if (tell && layer != told) {
             struct watch_missing missing = {.what = server->layout->layers[layer].name,
                                             .who = "worker",

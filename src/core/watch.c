@@ -124,14 +124,16 @@ void watch_tick(struct watch *watch, uint64_t now)
 
 /* ---- waits ---- */
 
-bool watch_waits(const struct watch *watch, struct watch_wait *wait, bool waiting, uint64_t now)
+bool watch_waits(const struct watch *watch, struct watch_wait *wait, bool waiting, uint64_t of,
+                 uint64_t now)
 {
     if (!waiting) {
         *wait = (struct watch_wait){0};
         return false;
     }
-    if (wait->since == 0) {
+    if (wait->since == 0 || wait->of != of) {
         wait->since = now;
+        wait->of = of;
         wait->next = now + watch->times.warn;
     }
     if (watch->times.warn == 0 || now < wait->next)

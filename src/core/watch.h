@@ -61,11 +61,14 @@ static inline bool watch_departed(const struct watch *watch, uint32_t node)
 /* A wait that may have to be told to the user. Zeroed: nobody waits. */
 struct watch_wait {
     uint64_t since; /* 0: not waiting */
+    uint64_t of;    /* which one it is */
     uint64_t next;  /* when to tell again */
 };
 
-/* The wait goes on (or not) at this tick. True when it is time to tell. */
-bool watch_waits(const struct watch *watch, struct watch_wait *wait, bool waiting, uint64_t now);
+/* The wait goes on (or not) at this tick. `of` tells it from the next one, which may have begun
+ * since the last tick: a version, a clock. True when it is time to tell. */
+bool watch_waits(const struct watch *watch, struct watch_wait *wait, bool waiting, uint64_t of,
+                 uint64_t now);
 /* Is it so long that those missing are accused? */
 bool watch_overdue(const struct watch *watch, const struct watch_wait *wait, uint64_t now);
 

@@ -177,7 +177,7 @@ void worker_tick(struct worker *worker, struct watch *watch, uint64_t now,
     for (uint32_t i = 0; i < worker->layout->layer_count; i++) {
         struct syncer *syncer = &worker->syncers[i];
         bool peers = on_workers(&worker->layout->layers[i]);
-        bool tell = watch_waits(watch, &syncer->wait, syncer->waiting, now);
+        bool tell = watch_waits(watch, &syncer->wait, syncer->waiting, syncer->version, now);
         bool overdue = peers && !worker->frozen && watch_overdue(watch, &syncer->wait, now);
         if (!tell && !overdue)
             continue;

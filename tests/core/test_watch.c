@@ -351,7 +351,7 @@ TEST(a_wait_is_told_again_after_twice_the_time)
     size_t count = 0;
     set_up_many(&watch);
     for (uint64_t s = 0; s <= 100; s++)
-        if (watch_waits(&watch, &wait, true, START + s * SECOND))
+        if (watch_waits(&watch, &wait, true, 0, START + s * SECOND))
             told[count++] = s;
     assert_int_equal(count, 4);
     for (size_t i = 0; i < count; i++)
@@ -365,11 +365,24 @@ TEST(a_new_wait_is_told_from_its_own_beginning)
     struct watch watch;
     struct watch_wait wait = {0};
     set_up_many(&watch);
-    assert_false(watch_waits(&watch, &wait, true, START));
-    assert_false(watch_waits(&watch, &wait, false, START + 9 * SECOND));
-    assert_false(watch_waits(&watch, &wait, true, START + 10 * SECOND));
-    assert_false(watch_waits(&watch, &wait, true, START + 19 * SECOND));
-    assert_true(watch_waits(&watch, &wait, true, START + 20 * SECOND));
+    assert_false(watch_waits(&watch, &wait, true, 0, START));
+    assert_false(watch_waits(&watch, &wait, false, 0, START + 9 * SECOND));
+    assert_false(watch_waits(&watch, &wait, true, 0, START + 10 * SECOND));
+    assert_false(watch_waits(&watch, &wait, true, 0, START + 19 * SECOND));
+    assert_true(watch_waits(&watch, &wait, true, 0, START + 20 * SECOND));
+    watch_fini(&watch);
+}
+
+TEST(the_wait_for_the_next_version_is_another_one)
+{
+    (void)state;
+    struct watch watch;
+    struct watch_wait wait = {0};
+    set_up_many(&watch);
+    for (uint64_t s = 0; s <= 100; s++) {
+        assert_false(watch_waits(&watch, &wait, true, s, START + s * SECOND));
+        assert_false(watch_overdue(&watch, &wait, START + s * SECOND));
+    }
     watch_fini(&watch);
 }
 
@@ -381,7 +394,7 @@ TEST(waits_are_not_told_where_nobody_asked_for_it)
     set_up_many(&watch);
     watch.times.warn = 0;
     for (uint64_t s = 0; s <= 100; s++)
-        assert_false(watch_waits(&watch, &wait, true, START + s * SECOND));
+        assert_false(watch_waits(&watch, &wait, true, 0, START + s * SECOND));
     watch_fini(&watch);
 }
 
@@ -392,7 +405,7 @@ TEST(a_wait_is_overdue_at_the_limit)
     struct watch_wait wait = {0};
     set_up_many(&watch);
     assert_false(watch_overdue(&watch, &wait, START + 100 * SECOND)); /* nobody waits */
-    (void)watch_waits(&watch, &wait, true, START);
+    (void)watch_waits(&watch, &wait, true, 0, START);
     assert_false(watch_overdue(&watch, &wait, START + 30 * SECOND - 1));
     assert_true(watch_overdue(&watch, &wait, START + 30 * SECOND));
     watch.times.limit = 0; /* never */
@@ -442,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_wait_for_a_server_counts_the_silence_of_its_node),
         cmocka_unit_test(a_wait_is_told_again_after_twice_the_time),
         cmocka_unit_test(a_new_wait_is_told_from_its_own_beginning),
+        cmocka_unit_test(the_wait_for_the_next_version_is_another_one),
         cmocka_unit_test(waits_are_not_told_where_nobody_asked_for_it),
         cmocka_unit_test(a_wait_is_overdue_at_the_limit),
         cmocka_unit_test(a_watch_that_gets_no_memory_leaves_none),
