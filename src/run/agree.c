@@ -247,7 +247,7 @@ static tri_status spare_dense(struct agreement *agreement, tri_error *err)
     if (forced == NULL || forced->form != TRI_FORM_FACTORS)
         return TRI_OK;
     agreement->forced_for =
-        mem_array(agreement->mem, agreement->count, sizeof *agreement->forced_for);
+        mem_array(agreement->mem, agreement->count, sizeof(const tri_scheme_ops *));
     if (agreement->forced_for == NULL)
         return fail_nomem(err, "a plan");
     for (uint32_t i = 0; i < agreement->count; i++)

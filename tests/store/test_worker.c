@@ -447,14 +447,14 @@ static void check_planes(const char *scheme, struct core_rules rules)
         for (uint64_t at = 0, piece = 0; at < FLOATS; at += piece) {
             piece = FLOATS - at < 9 ? FLOATS - at : 9; /* across parts and the bias */
             for (size_t i = 0; i < FLOATS; i++)
-                plane[i] = number(i + 99 * k);
+                plane[i] = number(i + (size_t)99 * k);
             struct store_span span = {at, piece, plane + at};
             store_worker_restore(&bench.store, 0, k, &span);
         }
     for (uint32_t k = 1; k <= 2; k++) {
         store_worker_copy(&bench.store, 0, k, copy);
         for (size_t i = 0; i < FLOATS; i++)
-            assert_true(copy[i] == number(i + 99 * k));
+            assert_true(copy[i] == number(i + (size_t)99 * k));
     }
     tear_down(&bench);
 }
