@@ -78,7 +78,8 @@ size_t dense_scratch_floats(const struct dense_shape *shape)
     size_t backward =
         (size_t)2 * PART_COLS * DEPTH + (shape->cols + PANEL) * batch + (batch + PANEL) * DEPTH;
     size_t gradient = batch * shape->rows + (size_t)PANEL * (batch + shape->rows);
-    return most(most(forward, sparse_backward_floats(shape)), most(backward, gradient));
+    return most(most(most(forward, sparse_forward_floats(shape)), sparse_backward_floats(shape)),
+                most(backward, gradient));
 }
 
 /* ---- packing ---- */
@@ -222,6 +223,11 @@ void dense_forward(const struct dense_kernel *kernel, const struct dense_outputs
         kernel->thin(p);
         return;
     }
+    if (kernel->sparse != NULL && sparse_forward_fits(kernel->sparse, &p->shape) &&
+        sparse_pays(p->x, batch * cols, SPARSE_FORWARD_MOST)) {
+        sparse_forward(kernel->sparse, p, scratch);
+        return;
+    }
     for (size_t k = 0; k < batch; k += PANEL)
         turn(p->x + k * cols, least(PANEL, batch - k), cols, scratch + k * cols,
              width_of(kernel, batch - k));
@@ -359,7 +365,7 @@ void dense_backward(const struct dense_kernel *kernel, const struct dense_inputs
 {
     const size_t rows = p->shape.rows, cols = p->shape.cols;
     if (kernel->sparse != NULL && p->shape.batch >= SPARSE_LEAST &&
-        sparse_pays(p->dy, p->shape.batch * rows)) {
+        sparse_pays(p->dy, p->shape.batch * rows, SPARSE_MOST)) {
         sparse_backward(kernel->sparse, p, scratch);
         return;
     }

@@ -11,8 +11,8 @@
  * So a sample's numbers are the same bits on every processor and in every batch: alone,
  * on one of four workers, or stacked with the samples of the other three.
  *
- * Zeros of dy, of which a relu makes many, may be left out of backward. That shows only where
- * a weight is infinite or no number, and in the sign of a sum that is zero.
+ * Zeros, of which a relu makes many, may be left out: of x in forward, of dy in backward. That
+ * shows only where a weight is infinite or no number, and in the sign of a sum that is zero.
  *
  * The weights, which no cache holds, come by once per product and 32 samples. One
  * thread per scratch memory. No call allocates or fails. */

@@ -162,7 +162,7 @@ static bool is_sparse(const struct work *work)
     if (work->kernel->sparse == NULL || work->depth < SPARSE_LEAST || work->depth > SPARSE_DEPTH)
         return false;
     for (size_t i = 0; i < p->count; i++)
-        if (!sparse_pays(p->blocks[i].u, p->blocks[i].rows * p->m) ||
+        if (!sparse_pays(p->blocks[i].u, p->blocks[i].rows * p->m, SPARSE_MOST) ||
             !sparse_may(p->blocks[i].v, p->blocks[i].rows * p->n))
             return false;
     return true;

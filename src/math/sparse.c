@@ -13,12 +13,12 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-bool sparse_pays(const float *values, size_t count)
+bool sparse_pays(const float *values, size_t count, size_t most)
 {
     size_t others = 0;
     for (size_t i = 0; i < count; i++)
         others += values[i] != 0;
-    return others <= count / 10 * 7;
+    return others <= count / 100 * most;
 }
 
 bool sparse_may(const float *values, size_t count)
@@ -31,6 +31,11 @@ bool sparse_may(const float *values, size_t count)
         finite &= (bits & exponent) != exponent;
     }
     return finite;
+}
+
+static size_t lines(size_t floats)
+{
+    return (floats + SPARSE_LINE - 1) / SPARSE_LINE;
 }
 
 /* A panel of fewer columns than it is wide is filled up with zeros. */
@@ -52,9 +57,8 @@ static void pack_panel(const struct sparse_kernel *kernel, const float *from, si
         kernel->pack(from, stride, rows, panel);
 }
 
-/* The terms of one row: what is not zero of values[0], values[step], ... */
-static uint32_t find_terms(const float *values, size_t step, size_t count, size_t width,
-                           struct sparse_term *terms)
+uint32_t sparse_terms(const float *values, size_t step, size_t count, size_t width,
+                      struct sparse_term *terms)
 {
     uint32_t found = 0;
     for (size_t i = 0; i < count; i++) {
@@ -100,7 +104,8 @@ static void backward_panel(const struct back *back, size_t row, size_t rows, siz
                                        .stride = width,
                                        .ahead = (uintptr_t)(last ? w : w + width),
                                        .ahead_stride_bytes = cols * sizeof(float),
-                                       .ahead_rows = last ? 0 : (rows + batch - 1) / batch};
+                                       .ahead_rows = last ? 0 : (rows + batch - 1) / batch,
+                                       .ahead_lines = lines(width)};
     back->kernel->go_on(&strip);
 }
 
@@ -127,8 +132,8 @@ void sparse_backward(const struct sparse_kernel *kernel, const struct dense_inpu
     for (size_t row = 0, rows; row < p->shape.rows; row += rows) {
         rows = least(SPARSE_DEPTH, p->shape.rows - row);
         for (size_t k = 0; k < batch; k++)
-            back.counts[k] = find_terms(p->dy + k * p->shape.rows + row, 1, rows, width,
-                                        back.terms + k * SPARSE_DEPTH);
+            back.counts[k] = sparse_terms(p->dy + k * p->shape.rows + row, 1, rows, width,
+                                          back.terms + k * SPARSE_DEPTH);
         for (size_t col = 0; col < cols; col += width)
             backward_panel(&back, row, rows, col);
     }
@@ -224,6 +229,7 @@ static void product_rows(const struct work *work, size_t row, size_t rows, size_
                                            .ahead_then = (uintptr_t)w + width * sizeof(float),
                                            .ahead_stride_bytes = bytes,
                                            .ahead_rows = 1,
+                                           .ahead_lines = lines(width),
                                            .turn = SPARSE_AHEAD};
         if (cols - at < width)
             product_edge(work, strip, cols - at);

@@ -17,6 +17,9 @@
 typedef float vec;
 #define VEC_FLOATS ((size_t)1)
 #define VECS       ((size_t)8) /* of a row of sums */
+#define TURN_ROWS  VECS        /* of W, at a time */
+#define BLOCK_ROWS VECS        /* of a block */
+#define BLOCK_COLS ((size_t)1)
 
 static inline vec vec_load(const float *from) /* any alignment */
 {
@@ -42,11 +45,17 @@ static inline vec vec_mul(vec a, vec b)
 {
     return a * b;
 }
+
+/* BLOCK_ROWS x BLOCK_COLS floats become columns; rows of `to` are a panel's. */
+static inline void turn_block(const float *from, size_t stride, float *to)
+{
+    for (size_t i = 0; i < BLOCK_ROWS; i++)
+        to[i] = from[i * stride];
+}
 #endif
 
 #define WIDTH      (VECS * VEC_FLOATS)
-#define LINE_BYTES (DENSE_LINE * sizeof(float))
-#define LINES      ((WIDTH + DENSE_LINE - 1) / DENSE_LINE) /* of a row of a panel */
+#define LINE_BYTES (SPARSE_LINE * sizeof(float))
 #define INLINE     TARGET static inline __attribute__((always_inline))
 
 enum way { GO_ON, ADD, STORE };
@@ -63,9 +72,9 @@ INLINE void link(vec *sums, const struct sparse_term *term, const float *panel)
 /* One line is fetched per term: many at once would hold up the loads. */
 INLINE const struct sparse_term *links_that_fetch(vec *sums, const struct sparse_term *term,
                                                   const struct sparse_term *end, const float *panel,
-                                                  uintptr_t ahead)
+                                                  uintptr_t ahead, size_t lines)
 {
-    const struct sparse_term *stop = (size_t)(end - term) < LINES ? end : term + LINES;
+    const struct sparse_term *stop = (size_t)(end - term) < lines ? end : term + lines;
     DENSE_ROLLED
     for (; term < stop; term++, ahead += LINE_BYTES) {
         __builtin_prefetch((const void *)ahead);
@@ -106,7 +115,7 @@ INLINE void run(const struct sparse_strip *s, const enum way way)
             ahead = s->ahead_then;
         begin(sums, to, way);
         for (size_t i = 0; i < s->ahead_rows; i++, ahead += s->ahead_stride_bytes)
-            term = links_that_fetch(sums, term, end, panel, ahead);
+            term = links_that_fetch(sums, term, end, panel, ahead, s->ahead_lines);
         DENSE_ROLLED
         for (; term < end; term++)
             link(sums, term, panel);
@@ -136,6 +145,17 @@ TARGET static void pack(const float *from, size_t stride, size_t rows, float *pa
         for (size_t i = 0; i < VECS; i++)
             vec_store(panel + i * VEC_FLOATS, vec_load(from + i * VEC_FLOATS));
     }
+}
+
+/* A line of a few rows after the other. */
+TARGET static void turn(const float *from, size_t stride, float *panel)
+{
+    for (size_t line = 0; line < SPARSE_PART; line += SPARSE_LINE)
+        for (size_t row = 0; row < TURN_ROWS; row += BLOCK_ROWS) {
+            DENSE_ROLLED
+            for (size_t col = line; col < line + SPARSE_LINE; col += BLOCK_COLS)
+                turn_block(from + row * stride + col, stride, panel + col * WIDTH + row);
+        }
 }
 
 #endif

@@ -81,6 +81,7 @@ static void trial_init(struct trial *t, struct dense_shape shape, uint64_t keep,
                         .g = heap(rows * cols),
                         .scratch = heap(dense_scratch_floats(&shape))};
     thin_out(t->dy, batch * rows, keep, &rng);
+    thin_out(t->x, batch * cols, keep, &rng);
     want(t);
 }
 
@@ -173,9 +174,10 @@ TEST(drawn_shapes_follow_the_chain)
 TEST(zeros_that_are_left_out_change_no_bit)
 {
     (void)state;
-    static const struct dense_shape shapes[] = {{64, 96, 8},  {65, 97, 9},    {1, 1, 8},
-                                                {63, 95, 32}, {128, 288, 33}, {200, 400, 70},
-                                                {300, 8, 8},  {5, 500, 100}};
+    static const struct dense_shape shapes[] = {
+        {64, 96, 8},    {65, 97, 9},  {1, 1, 8},     {63, 95, 32},  {128, 288, 33},
+        {200, 400, 70}, {300, 8, 8},  {5, 500, 100}, {96, 192, 16}, {97, 256, 17},
+        {200, 320, 32}, {8, 448, 33}, {300, 384, 70}};
     for (uint64_t keep = 2; keep <= 50; keep *= 5)
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
             check_thinned(shapes[i], keep, i);
