@@ -12,7 +12,7 @@
 #include "bench/torch.h"
 #include "engine/layer.h"
 
-enum { WIDE = 4096, WARM_UP = 3, CASES = 6 };
+enum { WIDE = 4096, CLASSES = 10, WARM_UP = 3, CASES = 6 };
 
 struct state;
 
@@ -104,12 +104,12 @@ static tri_status measure(struct training *training, double seconds, struct crew
 static tri_status body(void *ctx, uint32_t number, struct crew_board *board, tri_error *err)
 {
     const struct work *work = ctx;
-    struct net_data data = {.image = {3, 32, 32}, .classes = 10};
+    struct net_data data = {.image = {3, 32, 32}, .classes = CLASSES};
     struct training training = {.batch = work->batch, .err = err};
     (void)number;
     if (work->mlp)
-        data = (struct net_data){.image = {WIDE, 1, 1}, .classes = WIDE};
-    tri_status status = net_new(work->mlp ? "mlp:4096x3" : "cifar10-quick", &data, work->batch, 1,
+        data.image = (struct shape3){WIDE, 1, 1};
+    tri_status status = net_new(work->mlp ? "mlp:4096x4" : "cifar10-quick", &data, work->batch, 1,
                                 &mem_libc, &training.net, err);
     if (status == TRI_OK)
         status = start(&training);

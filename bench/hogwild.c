@@ -26,8 +26,8 @@ enum {
 enum against { ONE, APART, TORCH };
 
 static const struct learner_net wide_net = {.name = "4 x 4096",
-                                            .model = "mlp:4096x3",
-                                            .data = {.image = {4096, 1, 1}, .classes = 4096},
+                                            .model = "mlp:4096x4",
+                                            .data = {.image = {4096, 1, 1}, .classes = 10},
                                             .warm_up = 2};
 
 /* A net and a batch, and what all turns came to. */
