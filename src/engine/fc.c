@@ -118,7 +118,8 @@ static void learn_apart(struct op *op, float alpha)
                                     .stride = shape->cols,
                                     .alpha = alpha};
     backward(op);
-    product_add(&product, 0, shape->rows, fc->product);
+    product_add(&product, op->first, shape->rows, fc->product);
+    product_add(&product, 0, op->first, fc->product);
     product_bias(&product, 0, shape->rows, op->param->bias);
 }
 

@@ -235,6 +235,8 @@ static tri_status use_shared(struct run *run)
             net_use_weights(run->net, i, weights, bias);
         run->in_place = run->in_place && weights != NULL;
     }
+    if (run->in_place && run->report.workers > 1)
+        net_avoid(run->net, (uint64_t)run->report.rank + 1);
     return TRI_OK;
 }
 

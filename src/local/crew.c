@@ -53,6 +53,15 @@ static bool deal(struct share *share, uint64_t run, uint64_t *block)
     return true;
 }
 
+/* A thread that is late may still look for blocks of the run before: it must not find the old next
+ * beside the new end. */
+static void share_open(struct share *share, uint64_t run, uint64_t first, uint64_t end)
+{
+    store(&share->next, run << RUN_SHIFT | BLOCK_OF(UINT64_MAX));
+    store(&share->end, end);
+    store(&share->next, run << RUN_SHIFT | first);
+}
+
 static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratch)
 {
     uint64_t block, done = 0;
@@ -140,10 +149,9 @@ void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
     crew->work = work;
     crew->ctx = ctx;
     store(&crew->left, blocks);
-    for (uint32_t i = 0; i <= crew->count; i++) {
-        store(&crew->shares[i].end, blocks * (i + 1) / (crew->count + 1));
-        store(&crew->shares[i].next, run << RUN_SHIFT | blocks * i / (crew->count + 1));
-    }
+    for (uint32_t i = 0; i <= crew->count; i++)
+        share_open(&crew->shares[i], run, blocks * i / (crew->count + 1),
+                   blocks * (i + 1) / (crew->count + 1));
     store(&crew->run, run);
     event_wake(&crew->started);
     work_off(crew, run, crew->count, crew->scratches);
