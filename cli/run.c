@@ -5,6 +5,24 @@
 
 #include "cli/run_hosts.h"
 
+static tri_status check_apart(const struct cli *cli, const struct run_request *request,
+                              tri_error *err)
+{
+    tri_status status = run_check_apart(request, cli->mem, err);
+    if (status != TRI_OK)
+        fail_next(err, "have them started with --colocate no (and --servers Q), or set "
+                       "TRIDENT_COLOCATE to on");
+    return status;
+}
+
+/* How long a pipe with hosts may be silent. */
+static int hosts_limit_ms(const struct run_settings *settings)
+{
+    double limit_ms = 1e3 * settings->timeout_s; /* at least 1 */
+    return settings->timeout_s > 0 && limit_ms < RUN_HOSTS_LIMIT_MS ? (int)limit_ms
+                                                                    : RUN_HOSTS_LIMIT_MS;
+}
+
 static tri_status launch(struct cli *cli, struct run_request *request, tri_error *err)
 {
     struct run_job job = {0};
@@ -17,7 +35,7 @@ static tri_status launch(struct cli *cli, struct run_request *request, tri_error
     if (given == NULL) { /* the hosts look for it themselves */
         status = process_find(request->program[0], &path, err);
     } else { /* before signals are caught: Ctrl-C ends a wait for a pipe */
-        status = run_hosts_read(given, RUN_HOSTS_LIMIT_MS, &hosts, err);
+        status = run_hosts_read(given, hosts_limit_ms(&request->settings), &hosts, err);
         request->hosts = &hosts;
     }
     if (status == TRI_OK)
@@ -41,7 +59,7 @@ tri_status run_main(struct cli *cli, int argc, const char *const *argv, struct b
     tri_status status = run_read(argc, argv, &request, cli->mem, err);
     if (status == TRI_OK && request.help)
         help_command(&command_run, out);
-    else if (status == TRI_OK)
+    else if (status == TRI_OK && (status = check_apart(cli, &request, err)) == TRI_OK)
         status = launch(cli, &request, err);
     run_request_free(&request, cli->mem);
     return status;

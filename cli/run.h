@@ -74,6 +74,11 @@ tri_status run_read(int argc, const char *const *argv, struct run_request *reque
                     const struct mem *mem, tri_error *err);
 void run_request_free(struct run_request *request, const struct mem *mem);
 
+/* TRI_EINPUT if the settings (environment, --env, file) want servers in processes of their own and
+ * the request starts none: all would wait for them. Without a next step, which is the command's. */
+tri_status run_check_apart(const struct run_request *request, const struct mem *mem,
+                           tri_error *err);
+
 static inline size_t run_workers(const struct run_request *request)
 {
     return (size_t)request->settings.workers;

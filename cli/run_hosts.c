@@ -150,8 +150,17 @@ static tri_status read_settings(struct piece line, uint32_t *slots, tri_error *e
     return TRI_OK;
 }
 
+static tri_status refuse_nul(tri_error *err)
+{
+    fail(err, TRI_EINPUT, "there is a NUL byte, which no text has");
+    fail_next(err, "write the file as plain text (ASCII or UTF-8), a host in each line");
+    return TRI_EINPUT;
+}
+
 static tri_status read_line(struct piece line, struct run_hosts *hosts, tri_error *err)
 {
+    if (line.len > 0 && memchr(line.at, '\0', line.len) != NULL)
+        return refuse_nul(err);
     const char *comment = line.len > 0 ? memchr(line.at, '#', line.len) : NULL;
     if (comment != NULL)
         line.len = (size_t)(comment - line.at);
@@ -166,7 +175,10 @@ static tri_status read_line(struct piece line, struct run_hosts *hosts, tri_erro
 tri_status run_hosts_parse_file(const char *name, const char *text, size_t len,
                                 struct run_hosts *hosts, tri_error *err)
 {
+    static const char mark[] = "\xEF\xBB\xBF"; /* of UTF-8, as some editors write it */
     struct piece rest = {text, len};
+    if (len >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0)
+        rest = past(rest, strlen(mark));
     for (unsigned number = 1; rest.len > 0; number++) {
         const char *newline = memchr(rest.at, '\n', rest.len);
         size_t end = newline != NULL ? (size_t)(newline - rest.at) : rest.len;

@@ -36,7 +36,8 @@ enum { RUN_HOSTS_LIMIT_MS = 30000 };
 tri_status run_hosts_read(const char *given, int limit_ms, struct run_hosts *hosts, tri_error *err);
 
 /* Lines "host slots=N max_slots=M", as Open MPI has them: without slots a line counts 1, what
- * several lines say of one host adds up, "#" begins a comment. name is for errors. Pure. */
+ * several lines say of one host adds up, "#" begins a comment, a byte order mark is skipped. name
+ * is for errors. Pure. */
 tri_status run_hosts_parse_file(const char *name, const char *text, size_t len,
                                 struct run_hosts *hosts, tri_error *err);
 /* "h1:2,h2,[fd00::1]:4". Pure. */

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/names.h"
+#include "cli/run.h"
 #include "engine/model.h"
 #include "os/process.h"
 #include "settings/launcher.h"
@@ -60,6 +61,24 @@ static tri_status check_servers(const struct train_settings *settings, tri_error
     return TRI_EINPUT;
 }
 
+/* Of those that this command starts itself. */
+static tri_status check_started(const struct cli *cli, const struct train_settings *settings,
+                                tri_error *err)
+{
+    const struct run_request request = {
+        .settings = {.workers = settings->workers, .colocate = RUN_NOT_GIVEN}};
+    tri_status status = check_servers(settings, err);
+    if (status != TRI_OK || settings->learners > 0)
+        return status;
+    status = run_check_apart(&request, cli->mem, err);
+    if (status != TRI_OK)
+        fail_next(err,
+                  "set TRIDENT_COLOCATE to on, or have servers started: trident run -n %llu "
+                  "--colocate no -- trident train ...",
+                  (unsigned long long)(settings->workers > 0 ? settings->workers : 1));
+    return status;
+}
+
 /* The model's files come by another name and are renamed: what was printed into one of them would
  * be gone. */
 static tri_status check_apart(const struct stat *output, const char *path, tri_error *err)
@@ -99,19 +118,50 @@ static tri_status check_out(const struct cli *cli, const char *model, tri_error 
 
 /* ---- the result ---- */
 
-static tri_status tell_interrupted(const struct train_outcome *outcome, tri_error *err)
+/* Was nothing left to train when the signal came? */
+static bool was_trained(const struct train_outcome *outcome, const struct train_options *options)
 {
     const struct train_moment *moment = &outcome->moment;
-    char epochs[TRAIN_EPOCHS];
+    const struct train_report *report = &outcome->report;
+    uint64_t wanted = outcome->moved ? moment->iterations : options->iterations;
+    if (!outcome->reported)
+        return outcome->moved && moment->iteration >= wanted;
+    return wanted > 0 ? report->iterations >= wanted : report->epochs > options->epochs - 1e-6;
+}
+
+static void tell_tested(const struct train_outcome *outcome, const struct train_options *options,
+                        tri_error *err)
+{
+    const char *no = outcome->reported ? "" : " not";
+    if (options->out == NULL)
+        fail_why(err, "the test was%s finished", no);
+    else
+        fail_why(err, "the test was%s finished, and the model was%s written to '%.150s'", no, no,
+                 options->out);
+}
+
+static tri_status tell_interrupted(const struct train_outcome *outcome,
+                                   const struct train_options *options, tri_error *err)
+{
+    const struct train_moment *moment = &outcome->moment;
+    char epochs[TRAIN_EPOCHS], how[PROCESS_SIGNAL_TEXT + 16] = "interrupted";
     char name[PROCESS_SIGNAL_TEXT] = "";
     if (outcome->terminated != 0)
-        (void)process_signal_name(outcome->terminated, name);
-    const char *how = outcome->terminated != 0 ? "stopped by " : "interrupted";
-    if (outcome->moved)
-        fail(err, TRI_EPEER, "%s%s after %.2f of %s epochs", how, name, moment->epoch,
+        (void)snprintf(how, sizeof how, "stopped by %s",
+                       process_signal_name(outcome->terminated, name));
+    if (was_trained(outcome, options)) {
+        fail(err, TRI_EPEER, "%s after the last iteration", how);
+        tell_tested(outcome, options, err);
+    } else if (outcome->moved) {
+        fail(err, TRI_EPEER, "%s after %.2f of %s epochs", how, moment->epoch,
              train_show_epochs(moment->epochs, epochs));
-    else
-        fail(err, TRI_EPEER, "%s%s before the first iteration", how, name);
+    } else if (outcome->reported) {
+        fail(err, TRI_EPEER, "%s after %llu iterations", how,
+             (unsigned long long)outcome->report.iterations);
+    } else {
+        fail(err, TRI_EPEER, "%s before the first %s", how,
+             outcome->begun ? "result" : "iteration");
+    }
     return TRI_EPEER;
 }
 
@@ -126,7 +176,7 @@ tri_status train_show(struct cli *cli, const struct train_outcome *outcome,
     else
         train_text(outcome, request, out);
     cli->keep = outcome->interrupted;
-    return outcome->interrupted ? tell_interrupted(outcome, err) : TRI_OK;
+    return outcome->interrupted ? tell_interrupted(outcome, &request->options, err) : TRI_OK;
 }
 
 /* ---- the command ---- */
@@ -160,7 +210,7 @@ tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_
         become_learner(&request);
     uint32_t rank = 0;
     status = joins ? check_launcher(&request.settings, &rank, err)
-                   : check_servers(&request.settings, err);
+                   : check_started(cli, &request.settings, err);
     if (status == TRI_OK && rank == 0 && request.settings.out != NULL)
         status = check_out(cli, request.settings.out, err);
     if (status != TRI_OK)

@@ -66,13 +66,18 @@ enum { TRAIN_EVENT_KIND = 16, TRAIN_EVENT_TEXT = 240, TRAIN_EVENTS_MAX = 1000 };
 struct train_event {
     double t_s; /* since the command began */
     uint64_t clock;
-    char kind[TRAIN_EVENT_KIND]; /* "evicted", "connection", "refused", "warning", "error" */
+    char kind[TRAIN_EVENT_KIND]; /* "evicted", "connection", "refused", "stopped", "warning" or
+                                    "error" */
     uint32_t rank;               /* whose log it was */
     char text[TRAIN_EVENT_TEXT];
 };
 
 /* From a line of a log, as tri_options.log gives it; t_s, clock and rank are the caller's. */
 void train_event_of(int level, const char *line, struct train_event *out);
+/* Told to stop, workers close one after the other unless the rule is bsp: that is no failure, and
+ * an event that only says so becomes "stopped". */
+void train_event_stopping(struct train_event *event);
+bool train_event_is_failure(const struct train_event *event); /* false: "stopped" */
 
 /* A test on the way. */
 struct train_test {
@@ -90,6 +95,7 @@ struct train_rank {
 struct train_outcome {
     const struct mem *mem;
     uint32_t workers;
+    bool begun;    /* training has */
     bool reported; /* rank 0 came to an end: */
     struct train_report report;
     bool moved; /* there was a moment, and this is rank 0's last one: */
@@ -144,6 +150,7 @@ struct train_live {
     double epoch; /* whole ones that have been told of */
     double drawn_at;
     unsigned said; /* events */
+    bool said_stopped;
     char last[TRAIN_EVENT_TEXT];
 };
 

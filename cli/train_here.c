@@ -17,6 +17,22 @@ static volatile sig_atomic_t interrupted; /* by which signal */
 static volatile sig_atomic_t stoppable;   /* a loop runs that looks at it after each iteration */
 static volatile sig_atomic_t quiet;       /* a launcher tells what there is to tell */
 static atomic_ullong told_us;             /* when the first signal came */
+static struct {
+    int fd;
+    const char *text; /* NULL: nothing is to be printed */
+    size_t len;
+} early_result; /* of a run that came to no iteration */
+
+static void put_all(int fd, const char *text, size_t len)
+{
+    while (len > 0) {
+        ssize_t put = write(fd, text, len);
+        if (put <= 0)
+            return;
+        text += put;
+        len -= (size_t)put;
+    }
+}
 
 /* Nothing is half written at this time: a model comes under another name and is renamed. */
 static _Noreturn void end_at_once(int number)
@@ -24,10 +40,10 @@ static _Noreturn void end_at_once(int number)
     static const char early[] = "trident train: interrupted before the first iteration\n",
                       term[] = "trident train: stopped by SIGTERM\n";
     bool ctrl_c = number == SIGINT;
-    ssize_t put = quiet != 0 ? 0
-                             : write(STDERR_FILENO, ctrl_c ? early : term,
-                                     ctrl_c ? sizeof early - 1 : sizeof term - 1);
-    (void)put;
+    if (stoppable == 0 && early_result.text != NULL)
+        put_all(early_result.fd, early_result.text, early_result.len);
+    if (quiet == 0)
+        put_all(STDERR_FILENO, ctrl_c ? early : term, ctrl_c ? sizeof early - 1 : sizeof term - 1);
     _exit(ctrl_c ? CLI_INTERRUPTED : CLI_FAILED);
 }
 
@@ -114,6 +130,7 @@ static void on_begun(void *ctx, const struct train_report *report)
     struct here *here = ctx;
     struct buf line;
     stoppable = 1;
+    here->outcome.begun = true;
     if (!here->worker) {
         train_live_begun(&here->live, here->request, report);
         return;
@@ -148,6 +165,8 @@ static void note_event(struct here *here, int level, const char *text)
                                 .clock = here->outcome.moment.iteration,
                                 .rank = here->rank};
     train_event_of(level, text, &event);
+    if (interrupted != 0)
+        train_event_stopping(&event);
     if (!here->worker) {
         train_live_event(&here->live, &event);
         train_outcome_event(&here->outcome, &event);
@@ -217,20 +236,47 @@ static bool is_bsp(const char *consistency)
     return consistency == NULL || strcmp(consistency, "bsp") == 0;
 }
 
+/* The document that a signal in start-up prints; it is made before, as a handler may not. */
+static void prepare_early(const struct here *here, struct buf *document)
+{
+    early_result.text = NULL;
+    early_result.fd = fileno(here->cli->out);
+    if (!here->request->settings.json || here->worker || here->rank != 0 || early_result.fd < 0)
+        return;
+    train_json(&here->outcome, here->request, document);
+    if (!buf_ok(document))
+        return;
+    early_result.text = buf_string(document);
+    early_result.len = document->len;
+}
+
+static tri_status run_heeding(struct here *here, train_runner *runner,
+                              const struct train_options *options, struct train_report *report,
+                              tri_error *err)
+{
+    const struct train_calls calls = {
+        .ctx = here, .moment = on_moment, .begun = on_begun, .log = on_log};
+    struct buf document;
+    buf_init(&document, here->cli->mem);
+    prepare_early(here, &document);
+    struct handlers before = heed_signals(here->outcome.workers == 1, here->worker);
+    tri_status status = runner(options, &calls, here->cli->mem, report, err);
+    restore_signals(&before);
+    early_result.text = NULL;
+    buf_fini(&document);
+    return status;
+}
+
 static tri_status run(struct here *here, train_runner *runner, struct buf *out, tri_error *err)
 {
     struct train_options options = here->request->options;
     struct train_report report = {.rank = 0};
     tri_error reason = {0};
-    const struct train_calls calls = {
-        .ctx = here, .moment = on_moment, .begun = on_begun, .log = on_log};
     if (here->request->settings.learners > 0)
         options.consistency = NULL; /* --local says it */
     else if (here->outcome.workers > 1 && is_bsp(options.consistency))
         options.checksum_every = CHECKSUM_EVERY;
-    struct handlers before = heed_signals(here->outcome.workers == 1, here->worker);
-    tri_status status = runner(&options, &calls, here->cli->mem, &report, &reason);
-    restore_signals(&before);
+    tri_status status = run_heeding(here, runner, &options, &report, &reason);
     if (status != TRI_OK && err != NULL)
         *err = reason;
     return end(here, status, &report, out, err);

@@ -28,6 +28,7 @@ static bool speaks(const void *ctx, uint32_t rank)
 static void on_begun(void *ctx, uint32_t rank, const struct train_report *report)
 {
     struct launch *launch = ctx;
+    launch->heard.outcome.begun = true;
     if (rank == 0)
         train_live_begun(&launch->heard.live, launch->request, report);
 }

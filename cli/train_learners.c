@@ -51,6 +51,7 @@ static bool speaks(const void *ctx, uint32_t rank)
 static void on_begun(void *ctx, uint32_t rank, const struct train_report *report)
 {
     struct launch *launch = ctx;
+    launch->heard.outcome.begun = true;
     if (launch->keep.batch_of_all == 0 && rank == 0)
         train_live_begun(&launch->heard.live, launch->request, report);
     launch->keep.batch_of_all = (uint64_t)report->batch * launch->heard.outcome.workers *

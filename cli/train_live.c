@@ -131,8 +131,22 @@ void train_live_begun(struct train_live *live, const struct train_request *reque
 
 enum { SAID_MAX = 20 };
 
+static void note_stopped(struct train_live *live, const struct train_event *event)
+{
+    if (live->said_stopped)
+        return;
+    live->said_stopped = true;
+    train_live_clear(live);
+    fprintf(live->file, "trident train: note: workers stop one after the other: %s\n", event->text);
+    (void)fflush(live->file);
+}
+
 void train_live_event(struct train_live *live, const struct train_event *event)
 {
+    if (live->file != NULL && !train_event_is_failure(event)) {
+        note_stopped(live, event);
+        return;
+    }
     if (live->file == NULL || live->said >= SAID_MAX || strcmp(live->last, event->text) == 0)
         return;
     (void)snprintf(live->last, sizeof live->last, "%s", event->text);

@@ -128,6 +128,19 @@ static const struct {
     {"turned away", "refused"},
 };
 
+#define STOPPED "stopped"
+
+void train_event_stopping(struct train_event *event)
+{
+    if (strstr(event->text, "closed at clock ") != NULL || strcmp(event->kind, "evicted") == 0)
+        (void)snprintf(event->kind, sizeof event->kind, STOPPED);
+}
+
+bool train_event_is_failure(const struct train_event *event)
+{
+    return strcmp(event->kind, STOPPED) != 0;
+}
+
 void train_event_of(int level, const char *line, struct train_event *out)
 {
     /* "trident JOB worker 0: warn: text" */

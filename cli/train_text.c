@@ -179,9 +179,12 @@ static void put_parameters(const struct train_outcome *outcome, const struct tra
     buf_char(out, '\n');
     if (request->settings.out != NULL)
         buf_format(out, "model: written to %s\n", request->settings.out);
-    if (outcome->event_count > 0)
-        buf_format(out, "%zu warning%s on the way; --json lists them\n", outcome->event_count,
-                   plural(outcome->event_count));
+    size_t warnings = 0;
+    for (size_t i = 0; i < outcome->event_count; i++)
+        warnings += train_event_is_failure(&outcome->events[i]);
+    if (warnings > 0)
+        buf_format(out, "%zu warning%s on the way; --json lists them\n", warnings,
+                   plural(warnings));
 }
 
 /* Of a run that did not come to a report. */

@@ -243,8 +243,12 @@ static tri_status fail_missing(const struct host *host, tri_error *err)
                  host->options.job,
                  host->options.node == 0 || host->peers[0].up ? "; it hears the others that came"
                                                               : "; nobody answers there");
-    fail_next(err, "see whether they run, and reach that address; TRIDENT_TIMEOUT_MS makes it wait "
-                   "longer");
+    fail_next(err,
+              "see whether they run%s, and reach that address; TRIDENT_TIMEOUT_MS makes it wait "
+              "longer",
+              strncmp(who, "server", 6) == 0
+                  ? " (trident server; or inside the workers, with TRIDENT_COLOCATE on)"
+                  : "");
     return TRI_ETIMEOUT;
 }
 

@@ -394,8 +394,8 @@ static bool is_wanted(struct save *save, const struct save_part *part)
     if (save->landing == 0 || save->landing_clock == part->clock)
         return true;
     log_write(save->log, LOG_WARN,
-              "clock %" PRIu64 " is not saved: it takes the place of clock %" PRIu64
-              ", of which parts are still on their way",
+              "no checkpoint of clock %" PRIu64 ": parts of clock %" PRIu64
+              " are still on their way, as ranks do not wait for each other; the one before stays",
               part->clock, save->landing_clock);
     set_stage(save, IDLE);
     return false;

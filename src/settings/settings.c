@@ -132,7 +132,12 @@ static tri_status settle_servers(const struct work *work)
 
 static tri_status no_coordinator(const struct work *work)
 {
+    char source[SETTINGS_ORIGIN];
     fail(work->err, TRI_EINPUT, "where rank 0 is to be found is not given");
+    if (!work->out->asked.together && work->out->agree.workers == 1) {
+        settings_source(given_at(work, AT(asked.together)), source);
+        fail_why(work->err, "servers are in processes of their own, by %s", source);
+    }
     fail_next(work->err, "set TRIDENT_COORDINATOR to host:port, or start with trident run");
     return TRI_EINPUT;
 }

@@ -84,13 +84,40 @@ TEST(what_is_wrong_in_a_hostfile_is_told_with_its_line)
     }
 }
 
-TEST(a_nul_in_a_hostfile_is_no_name)
+#define BYTES(text) text, sizeof(text) - 1
+
+TEST(a_nul_in_a_hostfile_is_told_with_its_line)
 {
     (void)state;
-    struct run_hosts hosts;
-    run_hosts_init(&hosts, &mem_libc);
-    assert_int_equal(run_hosts_parse_file("f", "h\0x\n", 4, &hosts, NULL), TRI_EINPUT);
-    run_hosts_fini(&hosts);
+    static const struct {
+        const char *text;
+        size_t len;
+    } rows[] = {{BYTES("h1\nh\0x\n")},
+                {BYTES("h1\nh2 slots=2\0\n")},
+                {BYTES("h1\nh2 slots=2\0\n0\n")},
+                {BYTES("h1\nh2 # \0\n")},
+                {BYTES("h1\n\0")}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct run_hosts hosts;
+        tri_error err = {0};
+        run_hosts_init(&hosts, &mem_libc);
+        assert_int_equal(run_hosts_parse_file("f", rows[i].text, rows[i].len, &hosts, &err),
+                         TRI_EINPUT);
+        assert_string_equal(err.text, "there is a NUL byte, which no text has");
+        assert_string_equal(err.where, "f:2");
+        assert_true(err.next[0] != '\0');
+        run_hosts_fini(&hosts);
+    }
+}
+
+TEST(a_byte_order_mark_is_skipped_where_a_file_begins)
+{
+    (void)state;
+    char text[200];
+    assert_int_equal(parse(true, "\xEF\xBB\xBFh1 slots=2\nh2\n", text, sizeof text, NULL), TRI_OK);
+    assert_string_equal(text, "h1:2 h2:1");
+    assert_int_equal(parse(true, "h1\n\xEF\xBB\xBFh2\n", text, sizeof text, NULL), TRI_EINPUT);
+    assert_int_equal(parse(true, "\xEF\xBB", text, sizeof text, NULL), TRI_EINPUT);
 }
 
 TEST(lists_are_read)
@@ -476,7 +503,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hostfiles_are_read_as_open_mpi_has_them),
         cmocka_unit_test(what_is_wrong_in_a_hostfile_is_told_with_its_line),
-        cmocka_unit_test(a_nul_in_a_hostfile_is_no_name),
+        cmocka_unit_test(a_nul_in_a_hostfile_is_told_with_its_line),
+        cmocka_unit_test(a_byte_order_mark_is_skipped_where_a_file_begins),
         cmocka_unit_test(lists_are_read),
         cmocka_unit_test(processes_go_where_slots_are),
         cmocka_unit_test(more_ranks_than_slots_are_refused),

@@ -37,6 +37,28 @@ static tri_status refuse(tri_error *err, tri_status status, const char *text)
     return status;
 }
 
+/* Until the launcher has seen rank 0 end; a signal of the launcher may end it. */
+static void await_end_of_rank_0(void)
+{
+    char first = 0;
+    while (first != '0') {
+        FILE *ended = fopen(getenv("TRIDENT_ENDED"), "re");
+        first = ended != NULL ? (char)fgetc(ended) : '0';
+        if (ended != NULL)
+            fclose(ended);
+        (void)usleep(1000);
+    }
+}
+
+/* Rank 0 only says that another is gone, and is first to end; rank 1 has the reason. */
+static tri_status fail_in_start_up(const struct play *play, tri_error *err)
+{
+    if (play->rank == 0)
+        return refuse(err, TRI_EPEER, "rank 1 is gone");
+    await_end_of_rank_0();
+    return refuse(err, TRI_EINPUT, "the data is bad");
+}
+
 static struct train_report report_of(const struct play *play, uint64_t iterations,
                                      const struct mem *mem)
 {
@@ -77,6 +99,8 @@ static tri_status stand_in(const struct train_options *options, const struct tra
     struct play play = {options, calls, number_of("RANK", 0), number_of("WORLD_SIZE", 1)};
     if (plays(&play, "bad-data"))
         return refuse(err, TRI_EINPUT, "the data is bad");
+    if (plays(&play, "reason-comes-later"))
+        return fail_in_start_up(&play, err);
     if (play.rank == 1 && plays(&play, "killed"))
         (void)raise(SIGKILL);
     if (play.rank == 1 && plays(&play, "one-fails"))
@@ -90,6 +114,11 @@ static tri_status stand_in(const struct train_options *options, const struct tra
         puts("not for the launcher");
         (void)fflush(stdout);
         fputs("for everybody\n", stderr);
+    }
+    if (plays(&play, "told-in-test")) { /* too short a training for a moment */
+        (void)raise(SIGINT);
+        *out = report_of(&play, 4, mem);
+        return TRI_OK;
     }
     *out = report_of(&play, iterate(&play), mem);
     return TRI_OK;
@@ -308,6 +337,23 @@ TEST(parameters_that_differ_are_an_error)
     run_free(&job);
 }
 
+/* The moment that the others have is short for a machine that is busy: one of some tries is
+ * enough. */
+TEST(the_reason_comes_through_though_another_rank_fails_first)
+{
+    (void)state;
+    enum { TRIES = 10 };
+    struct run job = run("reason-comes-later", "2", NULL);
+    for (int i = 1; i < TRIES && job.code != CLI_USAGE; i++) {
+        run_free(&job);
+        job = run("reason-comes-later", "2", NULL);
+    }
+    assert_int_equal(job.code, CLI_USAGE);
+    assert_string_equal(job.error.text, "the data is bad");
+    assert_string_equal(job.error.next, "do better");
+    run_free(&job);
+}
+
 /* Rank 0 may be heard of first: it ends when it sees that rank 1 is gone. */
 TEST(who_only_blames_another_is_not_told_of)
 {
@@ -366,6 +412,17 @@ TEST(ctrl_c_prints_what_there_is)
     assert_int_equal(interrupt("3"), CLI_INTERRUPTED);
 }
 
+TEST(ctrl_c_in_the_last_test_is_told_as_that)
+{
+    (void)state;
+    struct run alone = run("told-in-test", "1", "--iterations=4");
+    assert_int_equal(alone.code, CLI_INTERRUPTED);
+    find(alone.err, "failed: interrupted after the last iteration\n");
+    assert_string_equal(alone.error.why, "the test was finished");
+    find(alone.out, "test accuracy  0.5000");
+    run_free(&alone);
+}
+
 /* What can be found out without the data is, before anything is started. */
 TEST(impossible_requests_start_nothing)
 {
@@ -404,8 +461,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_worker_that_is_killed_is_named),
         cmocka_unit_test(a_worker_without_a_result_is_an_error),
         cmocka_unit_test(parameters_that_differ_are_an_error),
+        cmocka_unit_test(the_reason_comes_through_though_another_rank_fails_first),
         cmocka_unit_test(who_only_blames_another_is_not_told_of),
         cmocka_unit_test(ctrl_c_prints_what_there_is),
+        cmocka_unit_test(ctrl_c_in_the_last_test_is_told_as_that),
         cmocka_unit_test(impossible_requests_start_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* What trident train shows: the live line, the summary and the document. */
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -343,6 +344,109 @@ TEST(an_interrupted_run_shows_its_last_moment)
     train_outcome_fini(&outcome);
 }
 
+/* What is told of an outcome that a signal ended. */
+static tri_error interrupted(struct train_outcome *outcome, const char *const *more, int signal)
+{
+    struct train_request request = a_request(more);
+    struct cli cli = {.mem = &mem_libc};
+    struct buf out;
+    tri_error err = {0};
+    outcome->interrupted = true;
+    outcome->terminated = signal;
+    buf_init(&out, &mem_libc);
+    assert_int_equal(train_show(&cli, outcome, &request, &out, &err), TRI_EPEER);
+    buf_fini(&out);
+    return err;
+}
+
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+TEST(a_signal_in_the_last_test_is_told_with_what_became_of_the_model)
+{
+    (void)state;
+    struct train_outcome outcome = an_outcome(1, &mem_libc);
+    struct train_moment last = moment;
+    tri_error err;
+    outcome.begun = true;
+    give_report(&outcome, 0, 1); /* of a training so short that there was no moment */
+    err = interrupted(&outcome, OPTIONS("--iterations", "90", "--out", "m.safetensors"), 0);
+    assert_string_equal(err.text, "interrupted after the last iteration");
+    assert_string_equal(err.why,
+                        "the test was finished, and the model was written to 'm.safetensors'");
+    err = interrupted(&outcome, OPTIONS("--epochs", "3"), SIGTERM);
+    assert_string_equal(err.text, "stopped by SIGTERM after the last iteration");
+    assert_string_equal(err.why, "the test was finished");
+    err = interrupted(&outcome, OPTIONS("--epochs", "4"), 0);
+    assert_string_equal(err.text, "interrupted after 90 iterations");
+    train_outcome_fini(&outcome);
+    outcome = an_outcome(2, &mem_libc); /* asked twice: there is no report */
+    last.iteration = last.iterations;
+    outcome.begun = true;
+    train_outcome_moment(&outcome, &last);
+    err = interrupted(&outcome, OPTIONS("--workers", "2", "--out", "m.safetensors"), 0);
+    assert_string_equal(err.text, "interrupted after the last iteration");
+    find(err.why, "the test was not finished, and the model was not written to");
+    train_outcome_fini(&outcome);
+}
+
+TEST(before_the_first_iteration_is_said_where_it_is_true)
+{
+    (void)state;
+    struct train_outcome outcome = an_outcome(1, &mem_libc);
+    tri_error err = interrupted(&outcome, OPTIONS("--epochs", "3"), 0);
+    assert_string_equal(err.text, "interrupted before the first iteration");
+    outcome.begun = true;
+    err = interrupted(&outcome, OPTIONS("--epochs", "3"), 0);
+    assert_string_equal(err.text, "interrupted before the first result");
+    train_outcome_fini(&outcome);
+}
+
+/* As the lines of logs say it. */
+static struct train_event an_event(const char *line, bool stopping)
+{
+    struct train_event event = {.rank = 1};
+    train_event_of(1, line, &event);
+    if (stopping)
+        train_event_stopping(&event);
+    return event;
+}
+
+TEST(workers_that_stop_one_after_the_other_are_a_note)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "trident j worker 1: error: rank 2 (with server 2) closed at clock 50, and others go on",
+        "trident j worker 1: warn: rank 2 is out of the job: closed at clock 5, and others go on",
+        "trident j worker 1: warn: going on without rank 2 at 127.0.0.1:9",
+        "trident j worker 1: warn: clock 5 is not saved: no space left"};
+    struct train_outcome outcome = an_outcome(3, &mem_libc);
+    struct train_request request = REQUEST("--consistency", "asp");
+    char *shown = NULL;
+    size_t len = 0;
+    struct train_live live;
+    train_live_init(&live, open_memstream(&shown, &len));
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct train_event event = an_event(lines[i], true);
+        assert_string_equal(event.kind, i < 3 ? "stopped" : "warning");
+        assert_string_not_equal(an_event(lines[i], false).kind, "stopped");
+        train_live_event(&live, &event);
+        train_outcome_event(&outcome, &event);
+    }
+    fclose(live.file);
+    assert_string_equal(shown,
+                        "trident train: note: workers stop one after the other: rank 2 (with "
+                        "server 2) closed at clock 50, and others go on\n"
+                        "trident train: rank 1: clock 5 is not saved: no space left\n");
+    free(shown);
+    struct buf out;
+    buf_init(&out, &mem_libc);
+    give_report(&outcome, 0, 1);
+    train_text(&outcome, &request, &out);
+    find(buf_string(&out), "\n1 warning on the way");
+    buf_fini(&out);
+    train_outcome_fini(&outcome);
+}
+
 TEST(refused_memory_is_told_by_the_buffer)
 {
     (void)state;
@@ -377,6 +481,9 @@ int main(void)
         cmocka_unit_test(the_document_has_every_field_of_the_contract),
         cmocka_unit_test(replicas_that_differ_are_an_error_under_bsp_alone),
         cmocka_unit_test(an_interrupted_run_shows_its_last_moment),
+        cmocka_unit_test(a_signal_in_the_last_test_is_told_with_what_became_of_the_model),
+        cmocka_unit_test(before_the_first_iteration_is_said_where_it_is_true),
+        cmocka_unit_test(workers_that_stop_one_after_the_other_are_a_note),
         cmocka_unit_test(refused_memory_is_told_by_the_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

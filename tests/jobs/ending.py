@@ -4,6 +4,7 @@ be written.
 
 usage: tests/jobs/ending.py FOLDER [TEST...]      where trident and job_loop are, as build/bin
 """
+import json
 import os
 import signal
 import subprocess
@@ -51,6 +52,19 @@ def sigterm_saves_however_many_train():
             assert "test accuracy" in out and len(checkpoints(folder)) == 1, (how, out, err)
             result = train_cli.trained("--iterations", 10, "--checkpoint", folder, "--resume", *how)
             assert result["resumed_at"] > 10, (how, result)
+
+
+def workers_that_stop_one_after_the_other_are_a_note():
+    """Under asp the first to stop ends the job of the others, which is no error."""
+    process = train_cli.start("--iterations", 10**8, "--workers", 3, "--consistency", "asp", "--json")
+    until(lambda: process.stderr.readline().startswith("epoch "), "an epoch")
+    process.send_signal(signal.SIGTERM)
+    code, out, err = train_cli.ended(process)
+    assert code == 1 and "stopped by SIGTERM after" in err, (code, err)
+    told = [line for line in err.splitlines() if "closed at clock" in line]
+    assert all(line.startswith("trident train: note: ") for line in told) and len(told) < 2, err
+    kinds = {event["kind"] for event in json.loads(out)["events"] if "closed" in event["text"]}
+    assert kinds <= {"stopped"}, out
 
 
 def two_signals_at_once_are_one_wish():
@@ -107,6 +121,7 @@ def a_flight_file_that_cannot_be_written_is_told_once():
 
 
 TESTS = (nobody_waits_for_one_that_ended_before_it_joined, sigterm_saves_however_many_train,
+         workers_that_stop_one_after_the_other_are_a_note,
          two_signals_at_once_are_one_wish, a_killed_benchmark_leaves_no_files,
          a_trace_that_cannot_be_written_is_told_once,
          a_flight_file_that_cannot_be_written_is_told_once)

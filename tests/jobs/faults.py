@@ -3,11 +3,13 @@
 
 usage: tests/jobs/faults.py FOLDER [TEST...]      where trident is, as build/bin
 """
+import json
 import os
 import random
 import re
 import signal
 import socket
+import tempfile
 import time
 
 import jobs
@@ -269,6 +271,28 @@ def ctrl_c_ends_a_wait_in_start_up():
         assert process.returncode == code and text in err and out == "", (out, err)
 
 
+def ctrl_c_in_start_up_prints_a_document():
+    """Rank 0 of two waits for one that never comes; one worker alone reads data that never comes."""
+    port = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "never.csv")
+        os.mkfifo(pipe)
+        held = os.open(pipe, os.O_RDWR)  # so that only who reads it waits
+        cases = ((("--json",), {"RANK": "0", "WORLD_SIZE": "2", "TRIDENT_TIMEOUT_MS": "600000"} | port, 2),
+                 (("--json", "--data", "csv:" + pipe, "--model", "textcnn"), {}, 1))
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 1)):
+            for more, variables, workers in cases:
+                process = train_cli.start_with(more, **variables)
+                until(lambda p=process, n=number: catches(p.pid, n), "a handler")
+                process.send_signal(number)
+                os.write(held, b"\n")  # a thread sanitizer keeps signals back until a read ends
+                out, err = process.communicate(timeout=jobs.SECONDS)
+                result = json.loads(out)
+                assert process.returncode == code and result["workers"] == workers, (out, err)
+                assert result["complete"] is False and result["iterations"] == 0, result
+        os.close(held)
+
+
 def catches(pid, number):
     caught = re.search(r"SigCgt:\s*(\w+)", jobs.read_file(f"/proc/{pid}/status"))
     return caught is not None and int(caught[1], 16) >> (number - 1) & 1
@@ -294,6 +318,7 @@ TESTS = (the_others_go_on_without_a_killed_rank,
          a_port_in_use_is_told, who_leaves_early_counts_as_lost,
          garbage_and_strangers_disturb_nobody, a_long_wait_says_for_whom_and_where_they_are,
          the_log_tells_each_change_of_state_once, ctrl_c_ends_a_wait_in_start_up,
+         ctrl_c_in_start_up_prints_a_document,
          sigterm_stops_one_worker_in_order)
 
 if __name__ == "__main__":

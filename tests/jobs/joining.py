@@ -102,6 +102,12 @@ def without_a_token_other_machines_cannot_be_used():
         assert "without a token" in err and "TRIDENT_TOKEN" in err and "trident run" in err, err
 
 
+def servers_that_nobody_started_are_told_with_their_setting():
+    with Rank(0, 1, at(free_port()), TRIDENT_COLOCATE="off", TRIDENT_TIMEOUT_MS="300") as rank:
+        assert rank.end() == 1 and "in vain for server 0 to join" in rank.text(), rank.text()
+        assert "with TRIDENT_COLOCATE on" in rank.text(), rank.text()
+
+
 def another_number_of_workers_is_told_at_once():
     """The limit is longer than this test waits for anything."""
     port = free_port()
@@ -347,6 +353,7 @@ def can_connect(port):
 
 
 TESTS = (a_rank_with_another_token_is_refused_by_name, without_a_token_other_machines_cannot_be_used,
+         servers_that_nobody_started_are_told_with_their_setting,
          another_number_of_workers_is_told_at_once, what_differs_is_told_to_all,
          all_that_differ_are_named, the_order_of_start_does_not_matter_and_waits_are_named,
          a_rank_that_dies_while_others_join_ends_it_at_once,

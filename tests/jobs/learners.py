@@ -394,6 +394,36 @@ def a_lock_that_a_dead_one_held_is_taken_up():
         dies_at(fault, mode, *more)
 
 
+def start_and_halt(*more, **variables):
+    """A launcher that is stopped after it has started two learners and before it has seen their
+    region; and learner 1."""
+    for _ in range(20):
+        process = start("--learners", 2, *more, **variables)
+        until(lambda p=process: learners_of(p.pid).keys() >= {0, 1}, "two learners")
+        learner = learners_of(process.pid)[1]
+        jobs.send(process.pid, signal.SIGSTOP)
+        if not has_region(process.pid, process.pid):
+            return process, learner
+        process.kill()
+        process.communicate()
+    raise AssertionError("the launcher was too quick 20 times")
+
+
+def one_that_dies_before_the_launcher_looks_is_counted_once():
+    """The launcher is halted until the learner has sat down and died."""
+    process, learner = start_and_halt("--local", "direct", "--epochs", 8,
+                                      TRIDENT_LOCAL_FAULT="1:marked:1")
+    try:
+        until(lambda: not lives(learner), "the death of learner 1")
+    except AssertionError:
+        process.kill()
+        raise
+    jobs.send(process.pid, signal.SIGCONT)
+    code, out, err = ended(process)
+    assert code == 0 and "before it had begun" not in err, err
+    assert json.loads(out)["restarts"] == {"learners": 1, "server": 0, "all": 0}, (out, err)
+
+
 def what_a_dead_one_was_in_the_middle_of_is_told():
     """Each gradient is applied once, or it is said what became of it."""
     counts = dies_at("1:half-full:20", "server")["gradients"]
@@ -586,6 +616,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
          when_all_are_dead_all_start_again_from_a_checkpoint, it_gives_up_in_the_end,
+         one_that_dies_before_the_launcher_looks_is_counted_once,
          a_dead_server_is_replaced, a_lock_that_a_dead_one_held_is_taken_up,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
          nothing_outlives_a_killed_launcher, signals_end_it_in_order,

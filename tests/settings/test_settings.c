@@ -316,6 +316,14 @@ TEST(more_servers_than_workers_must_be_apart)
     assert_int_equal(read_with(NULL)->agree.workers, 4);
 }
 
+TEST(one_worker_whose_server_is_apart_hears_why_it_is_not_alone)
+{
+    (void)state;
+    set("TRIDENT_COLOCATE", "off");
+    refused(NULL, "where rank 0 is to be found is not given", "set TRIDENT_COORDINATOR");
+    assert_string_equal(err.why, "servers are in processes of their own, by TRIDENT_COLOCATE");
+}
+
 TEST(a_server_has_a_node_and_no_rank)
 {
     (void)state;
@@ -589,6 +597,7 @@ int main(void)
         cmocka_unit_test_setup(where_rank_0_is_must_be_known, clear),
         cmocka_unit_test_setup(servers_are_beside_the_workers_unless_they_are_apart, clear),
         cmocka_unit_test_setup(more_servers_than_workers_must_be_apart, clear),
+        cmocka_unit_test_setup(one_worker_whose_server_is_apart_hears_why_it_is_not_alone, clear),
         cmocka_unit_test_setup(a_server_has_a_node_and_no_rank, clear),
         cmocka_unit_test_setup(texts_of_the_program_win_over_the_environment, clear),
         cmocka_unit_test_setup(numbers_of_the_program_win_over_the_environment, clear),

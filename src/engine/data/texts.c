@@ -26,6 +26,7 @@ struct rows {
     struct vocabulary *classes;
     bool fixed;               /* classes: a label that is none of them is an error */
     size_t label_at, text_at; /* columns, from 0 */
+    bool guessed;             /* neither an option nor a header has said where labels are */
 };
 
 static const char *const text_names[] = {"text",     "sentence", "utterance",
@@ -76,6 +77,7 @@ static tri_status choose_columns(struct rows *rows, const struct table *table, s
         text = options->text_column - 1;
     if (table->columns == 1 && !rows->labelled && text == NOWHERE)
         text = 0;
+    rows->guessed = label == NOWHERE;
     if (label == NOWHERE)
         label = text == 0 ? 1 : 0;
     if (text == NOWHERE)
@@ -319,12 +321,48 @@ static tri_status make_part(const struct part *part, struct tokens *tokens, stru
     return TRI_OK;
 }
 
+/* Rows whose label no other row has. */
+static tri_status count_single(const struct rows *rows, size_t *out, tri_error *err)
+{
+    size_t classes = vocabulary_size(rows->classes);
+    size_t *counts = mem_array(rows->source->mem, classes, sizeof *counts);
+    if (counts == NULL)
+        return fail_nomem(err, "the labels");
+    for (size_t i = 0; i < rows->count; i++)
+        counts[rows->rows[i].label]++;
+    *out = 0;
+    for (size_t i = 0; i < classes; i++)
+        *out += counts[i] == 1;
+    mem_free(rows->source->mem, counts);
+    return TRI_OK;
+}
+
+/* A column that nobody has named and that is nearly all different is one of texts or numbers. */
+static tri_status check_guess(const struct rows *rows, tri_error *err)
+{
+    enum { SOME = 50 };
+    size_t single = 0;
+    if (!rows->guessed || rows->count <= SOME)
+        return TRI_OK;
+    tri_status status = count_single(rows, &single, err);
+    if (status != TRI_OK || 2 * single <= rows->count)
+        return status;
+    fail(err, TRI_EINPUT, "%zu of the %zu rows of '%.120s' have a label of their own", single,
+         rows->count, rows->source->path);
+    fail_where(err, "%s, column %zu", rows->source->path, rows->label_at + 1);
+    fail_why(err, "no header names the columns, so column %zu was taken as the label",
+             rows->label_at + 1);
+    fail_next(err, "say which columns they are: --label-column N --text-column N");
+    return TRI_EINPUT;
+}
+
 static tri_status check_classes(const struct rows *rows, tri_error *err)
 {
     enum { FEW = 10 };
     size_t classes = vocabulary_size(rows->classes);
-    if (classes > 1 && (classes < rows->count || rows->count < FEW))
-        return TRI_OK;
+    tri_status status = check_guess(rows, err);
+    if (status != TRI_OK || (classes > 1 && (classes < rows->count || rows->count < FEW)))
+        return status;
     if (classes == 1) {
         fail(err, TRI_EINPUT, "all rows of '%s' have the label '%.60s'", rows->source->path,
              vocabulary_at(rows->classes, 0));

@@ -405,6 +405,34 @@ TEST(bad_tables_are_named_by_file_and_line)
     files_end(&files);
 }
 
+TEST(a_column_that_is_nearly_all_different_is_no_guess_for_labels)
+{
+    (void)state;
+    enum { ROWS = 60 };
+    struct files files;
+    char table[4000] = "", spec[256];
+    size_t len = 0;
+    for (int i = 0; i < ROWS; i++) /* 58 numbers of their own, and one of two rows */
+        len += (size_t)snprintf(table + len, sizeof table - len, "%d\t%s\n", i < 2 ? 0 : i,
+                                i % 2 == 0 ? "yes" : "no");
+    files_begin(&files);
+    (void)files_put(&files, "n.tsv", table, len);
+    struct data_options options = {.data = files_spec(&files, "tsv", "n.tsv", spec)};
+    tri_error err = {0};
+    struct data_set *set = NULL;
+    files_refused(&options, "58 of the 60 rows of", ", column 1");
+    assert_int_equal(data_open(&options, &mem_libc, &set, &err), TRI_EINPUT);
+    assert_string_equal(err.why, "no header names the columns, so column 1 was taken as the label");
+    assert_non_null(strstr(err.next, "--label-column N"));
+    options.label_column = 1; /* who says so means it */
+    assert_int_equal(data_open(&options, &mem_libc, &set, &err), TRI_OK);
+    data_close(set);
+    options.label_column = 2;
+    assert_int_equal(data_open(&options, &mem_libc, &set, &err), TRI_OK);
+    data_close(set);
+    files_end(&files);
+}
+
 TEST(a_label_too_long_to_be_one_is_refused)
 {
     (void)state;
@@ -756,6 +784,7 @@ int main(void)
         cmocka_unit_test(a_tenth_is_held_out_by_seed),
         cmocka_unit_test(columns_come_from_the_header_the_options_or_their_place),
         cmocka_unit_test(bad_tables_are_named_by_file_and_line),
+        cmocka_unit_test(a_column_that_is_nearly_all_different_is_no_guess_for_labels),
         cmocka_unit_test(a_label_too_long_to_be_one_is_refused),
         cmocka_unit_test(a_line_of_100_megabytes_is_refused),
         cmocka_unit_test(bad_test_files_are_refused),
