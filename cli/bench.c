@@ -144,8 +144,8 @@ static const struct option_row bench_rows[] = {
     {.name = "seconds",
      .value = "S",
      .otherwise = "a time for each",
-     .help = "how long one turn of several processes lasts, as 2s; for ps, mlp, wfbp, learners "
-             "and checkpoint",
+     .help = "how long one turn lasts, as 2s; for ps, mlp, wfbp, engine, learners, hogwild and "
+             "checkpoint",
      .type = OPTION_TIME,
      .offset = offsetof(struct bench_settings, seconds),
      .max = 600},
@@ -184,9 +184,10 @@ const struct command command_bench = {
         "Numbers need a quiet machine: the spread beside each says how quiet it was, and a line "
         "below says so where the host of a virtual machine took much of its time. "
         "TRIDENT_QUICK=1 in the environment measures fewer cases and repeats. The baseline of "
-        "product is OpenBLAS, from Debian's package libopenblas0-pthread; mlp is also held "
-        "against PyTorch where python3-torch is installed, and learners against Open MPI where "
-        "openmpi-bin is, and libopenmpi-dev was when trident was built; wfbp runs on nodes that "
+        "product is OpenBLAS, from Debian's package libopenblas0-pthread; engine, hogwild and mlp "
+        "are held against PyTorch where python3-torch is installed, learners against Open MPI "
+        "where openmpi-bin is, and libopenmpi-dev was when trident was built; wfbp runs on nodes "
+        "that "
         "tools/netns of the source tree makes.\n\n"
         "ps, mlp, wfbp and checkpoint start processes of their own, which use the library as any "
         "program does. The processor time beside ps is that of all of them. checkpoint saves in "

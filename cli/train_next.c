@@ -90,7 +90,8 @@ void train_next(const struct train_outcome *outcome, const struct train_request 
     }
     put_train(settings, out);
     if (settings->learners > 0)
-        buf_format(out, " --learners %llu --local sync\n", (unsigned long long)settings->learners);
+        buf_format(out, " --learners %llu%s\n", (unsigned long long)settings->learners,
+                   strcmp(request->local, "sync") == 0 ? "" : " --local sync");
     else
         buf_format(out, " --workers %u --scheme ps\n",
                    (unsigned)(outcome->workers > 1 ? outcome->workers : 2));

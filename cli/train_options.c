@@ -119,7 +119,8 @@ const struct option_row train_rows[] = {
      .otherwise = "by model",
      .type = OPTION_TEXT,
      FIELD(optimizer),
-     .help = "sgd, momentum:X, nesterov:X, adagrad or adam"},
+     .help = "sgd, momentum:X, nesterov:X, adagrad or adam. Learners, unless --local sync: sgd in "
+             "place of momentum by default"},
     {.name = "momentum",
      .value = "X",
      .otherwise = "by model",

@@ -278,11 +278,21 @@ static tri_status join_momentum(const struct train_settings *settings, bool none
     return TRI_EINPUT;
 }
 
+/* Learners that do not wait for each other step with gradients of older parameters. That is
+ * momentum of its own kind: with 0.9 on top, what one worker trains well with diverges. */
+static const char *default_optimizer(const struct defaults *defaults,
+                                     const struct train_settings *settings)
+{
+    bool at_own_pace = settings->learners > 0 && strcmp(train_locals[settings->local], "sync") != 0;
+    return at_own_pace && is_of(defaults->optimizer, "momentum") ? "sgd" : defaults->optimizer;
+}
+
 static tri_status read_optimizer(const struct defaults *defaults, struct train_request *request,
                                  tri_error *err)
 {
     const struct train_settings *settings = &request->settings;
-    const char *text = settings->optimizer != NULL ? settings->optimizer : defaults->optimizer;
+    const char *text =
+        settings->optimizer != NULL ? settings->optimizer : default_optimizer(defaults, settings);
     double momentum = 0;
     tri_status status = TRI_OK;
     (void)snprintf(request->optimizer, sizeof request->optimizer, "%s", text);

@@ -143,8 +143,8 @@ static void put_learners(const struct train_outcome *outcome, const struct train
     const uint64_t every = request->settings.exchange_every;
     buf_format(out, "\nlearners: %s%s", request->local, request->settings.locked ? ", locked" : "");
     if (every > 1)
-        buf_format(out, ", exchanging every %llu batches", (unsigned long long)every);
-    buf_format(out, "; %llu gradients applied of %llu", (unsigned long long)report->applied,
+        buf_format(out, ", every %llu batches", (unsigned long long)every);
+    buf_format(out, "; %llu of %llu gradients applied", (unsigned long long)report->applied,
                (unsigned long long)report->pushed);
     if (report->lost + report->torn + report->partial + report->discarded > 0)
         buf_format(out, " (%llu lost, %llu torn, %llu partial, %llu discarded)",

@@ -197,6 +197,23 @@ TEST(learners_step_directly_with_sgd_and_by_a_server_else)
     assert_int_equal(request.settings.restarts, 3);
 }
 
+/* With both, training diverges: lateness adds to momentum. */
+TEST(learners_at_their_own_pace_do_without_momentum_unless_asked)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(READ(&request, &err, "--learners", "2"), TRI_OK);
+    assert_string_equal(request.options.optimizer, "sgd");
+    assert_float_equal(request.options.lr, 0.05, 1e-12);
+    assert_string_equal(request.local, "direct");
+    assert_int_equal(READ(&request, &err, "--learners", "2", "--local", "sync"), TRI_OK);
+    assert_string_equal(request.options.optimizer, "momentum:0.9");
+    assert_int_equal(READ(&request, &err, "--learners", "2", "--momentum", "0.5"), TRI_OK);
+    assert_string_equal(request.options.optimizer, "momentum:0.5");
+    assert_string_equal(request.local, "server");
+}
+
 TEST(learners_do_not_go_with_what_is_for_workers)
 {
     (void)state;
@@ -288,6 +305,7 @@ int main(void)
         cmocka_unit_test(epochs_and_iterations_exclude_each_other),
         cmocka_unit_test(options_of_later_versions_are_named),
         cmocka_unit_test(learners_step_directly_with_sgd_and_by_a_server_else),
+        cmocka_unit_test(learners_at_their_own_pace_do_without_momentum_unless_asked),
         cmocka_unit_test(learners_do_not_go_with_what_is_for_workers),
         cmocka_unit_test(only_learners_with_sgd_exchange_seldom),
         cmocka_unit_test(a_recipe_is_for_its_model_and_flags_win),
