@@ -20,11 +20,11 @@
 #include "local/update.h"
 
 enum { SIZES = 4, CASES = 2 * SIZES + 1, COLS = 1000, SLOTS = 2, THREADS_MAX = 2 };
-#define TURN_S 0.25
 
 struct work {
     const struct mem *mem;
     size_t megabytes;
+    double turn_s;
     uint32_t threads;
     bool copies; /* the learner has a push and a pull thread */
     uint64_t floats;
@@ -93,7 +93,7 @@ static tri_status turn_ours(struct work *work, struct bench_sample *out, tri_err
     double start = now_s(), cpu = used_s();
     uint64_t passes = 0;
     tri_status status = TRI_OK;
-    for (; status == TRI_OK && now_s() - start < TURN_S; passes++)
+    for (; status == TRI_OK && now_s() - start < work->turn_s; passes++)
         status = push(work, err);
     if (status == TRI_OK)
         status = local_flush(work->learner, err);
@@ -129,7 +129,7 @@ static void *pass_over(void *arg)
 static tri_status turn_limit(const struct work *work, struct bench_sample *out, tri_error *err)
 {
     struct share shares[THREADS_MAX] = {{0}};
-    double cpu = used_s(), rate = 0, until = now_s() + TURN_S;
+    double cpu = used_s(), rate = 0, until = now_s() + work->turn_s;
     const uint32_t threads = work->threads > 1 ? 2 : 1;
     uint32_t started = 0;
     for (uint32_t i = 0; i < threads; i++) {
@@ -147,7 +147,7 @@ static tri_status turn_limit(const struct work *work, struct bench_sample *out, 
         (void)pthread_join(shares[i].thread, NULL);
     for (uint32_t i = 0; i < threads; i++)
         rate += 12e-9 * (double)shares[i].count * (double)shares[i].passes / shares[i].took;
-    *out = (struct bench_sample){rate, (used_s() - cpu) / (rate * TURN_S)};
+    *out = (struct bench_sample){rate, (used_s() - cpu) / (rate * work->turn_s)};
     return TRI_OK;
 }
 
@@ -294,6 +294,7 @@ static tri_status local_bench_open(const struct mem *mem, const struct bench_wis
     set_texts(state, wish->quick);
     for (size_t i = 0; i < plan->count && status == TRI_OK; i++) {
         set_case(state, i, mem);
+        state->works[i].turn_s = wish->seconds > 0 ? wish->seconds : 0.25;
         status = open_ours(&state->works[i], i, err);
         if (status == TRI_OK)
             status = open_limit(&state->works[i], err);

@@ -144,8 +144,8 @@ static const struct option_row bench_rows[] = {
     {.name = "seconds",
      .value = "S",
      .otherwise = "a time for each",
-     .help = "how long one turn lasts, as 2s; for ps, mlp, wfbp, engine, learners, hogwild and "
-             "checkpoint",
+     .help = "how long one turn lasts, as 2s; for ps, mlp, wfbp, engine, local, learners, "
+             "hogwild and checkpoint",
      .type = OPTION_TIME,
      .offset = offsetof(struct bench_settings, seconds),
      .max = 600},

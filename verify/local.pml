@@ -20,7 +20,9 @@
 #endif
 #define L 2 /* learners */
 #define COUNT(i) ((i) == 0 -> G : G1)
+#ifndef S
 #define S 2 /* slots of each */
+#endif
 
 /* Who sleeps, and on what. */
 #define PUSHER L
@@ -431,6 +433,20 @@ proctype learner(byte i)
 #define FRONT(i) slot[(i) * S + tail[i] % S]
 #endif
 
+/* With several update threads a learner that waits for space is woken in the middle of the next
+ * step, or as soon as there is none. */
+inline wake_due()
+{
+    if
+    :: due > 0 ->
+#ifndef SPACE_UNWOKEN /* mutant */
+        wake(SPACE(due - 1));                               /* wake learner */
+#endif
+        due = 0
+    :: else
+    fi
+}
+
 inline apply(a)
 {
 #ifdef LOCKED
@@ -446,6 +462,7 @@ inline apply(a)
         right_gradient = FRONT(a) == tail[a] + 1;
         assert(right_gradient)
     };
+    wake_due();
 #ifdef COMMITTED_EARLY /* mutant: the slot is free before it was read */
     tail[a]++;
     atomic {
@@ -469,9 +486,11 @@ inline apply(a)
 #ifdef LOCKED
     unlock_write();
 #endif
-#ifndef SPACE_UNWOKEN /* mutant */
-    wake(SPACE(a))                                          /* wake learner */
-#endif
+    due = a + 1;
+    if
+    :: skip                                                 /* several threads */
+    :: wake_due()                                           /* one */
+    fi
 }
 
 #ifdef SYNC
@@ -590,7 +609,13 @@ inline serve()
         if
         :: atomic { !WAITING(next) && WAITING(1 - next) -> next = 1 - next }
         :: WAITING(next) -> apply(next); next = 1 - next
-        :: atomic { !WAITING(0) && !WAITING(1) -> TAKE_KEY(WORK) };
+        :: !WAITING(0) && !WAITING(1) && due > 0 ->
+#ifndef DUE_FORGOTTEN /* mutant: who is to be woken by the next step is not, if there is none */
+            wake_due()
+#else
+            due = 0
+#endif
+        :: atomic { !WAITING(0) && !WAITING(1) && due == 0 -> TAKE_KEY(WORK) };
             sleep_on(SERVER, WORK, WAITING(0) || WAITING(1) || OVER);
             d_step {                                        /* bury */
                 for (k : 0 .. L - 1) {
@@ -626,7 +651,7 @@ inline check()
 
 proctype server()
 {
-    byte key, need, k, next;
+    byte key, need, k, next, due;
 #ifdef SYNC
     bool was_torn;
 #endif
@@ -639,7 +664,7 @@ proctype server()
             serve();
             break
         } unless {
-            server_dead -> d_step { server_dead = false; asleep[SERVER] = 0; key = 0; need = 0; k = 0 }
+            server_dead -> d_step { server_dead = false; asleep[SERVER] = 0; key = 0; need = 0; k = 0; due = 0 }
         }
     od;
     check()

@@ -31,6 +31,7 @@ struct crew {
     uint64_t left;              /* blocks that are not done */
     uint32_t started, finished; /* events */
     uint32_t leaving;
+    uint32_t *due;  /* an event that somebody waits for */
     uint32_t count; /* threads beside the caller */
     struct member members[CREW_MAX];
     struct share shares[CREW_MAX + 1]; /* the last used is the caller's */
@@ -138,9 +139,25 @@ void crew_close(struct crew *crew)
     mem_free(crew->mem, crew);
 }
 
+void crew_wake_later(struct crew *crew, uint32_t *event)
+{
+    crew_wake_due(crew);
+    crew->due = event;
+    if (crew->count == 0)
+        crew_wake_due(crew);
+}
+
+void crew_wake_due(struct crew *crew)
+{
+    if (crew->due != NULL)
+        event_wake(crew->due); /* local.pml: wake learner */
+    crew->due = NULL;
+}
+
 void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
 {
     if (crew->count == 0 || blocks < 2) {
+        crew_wake_due(crew);
         for (size_t i = 0; i < blocks; i++)
             work(ctx, i, crew->scratches);
         return;
@@ -154,6 +171,7 @@ void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
                    blocks * (i + 1) / (crew->count + 1));
     store(&crew->run, run);
     event_wake(&crew->started);
+    crew_wake_due(crew);
     work_off(crew, run, crew->count, crew->scratches);
     while (load(&crew->left) > 0) {
         for (int i = 0; i < SPINS && load(&crew->left) > 0; i++)

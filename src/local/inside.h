@@ -312,6 +312,10 @@ typedef void crew_work(void *ctx, size_t block, float *scratch); /* scratch: BLO
 tri_status crew_open(struct local_job *job, uint32_t threads, struct crew **out, tri_error *err);
 void crew_close(struct crew *crew);
 void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks);
+/* Wakes who waits for the event, with several threads not before the next run is dealt out: who is
+ * woken may be given the caller's core, and then the others have its blocks to work on. */
+void crew_wake_later(struct crew *crew, uint32_t *event);
+void crew_wake_due(struct crew *crew); /* no run comes soon */
 
 /* apply.c */
 void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot);

@@ -106,7 +106,7 @@ static tri_status apply_next(struct server *server, uint32_t i, tri_error *err)
     reach(job, LOCAL_AT_COMMITTED);
     store(&job->head->applying, 0); /* local.pml: unmark */
     unlock_write(job);
-    event_wake(&seat->space); /* local.pml: wake learner */
+    crew_wake_later(server->crew, &seat->space);
     event_wake(&job->head->news);
     return TRI_OK;
 }
@@ -190,15 +190,19 @@ static tri_status serve(struct server *server, tri_error *err)
     struct local_job *job = server->job;
     tri_status status = take_up(server, err);
     while (status == TRI_OK && !local_stopping(job)) {
-        if (load32(&job->head->hold) != 0)
+        bool hold = load32(&job->head->hold) != 0, more = has_work(job);
+        if (hold || !more)
+            crew_wake_due(server->crew);
+        if (hold)
             rest(job);
-        if (has_work(job))
+        else if (more)
             status = go_round(server, err);
         else if (server->options->until_done && is_over(job))
             break;
         else
             sleep_a_slice(job);
     }
+    crew_wake_due(server->crew);
     return status == TRI_EEVICTED ? TRI_OK : status;
 }
 

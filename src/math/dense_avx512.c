@@ -53,6 +53,7 @@ const struct dense_kernel dense_avx512 = {
     .run = run,
     .run_back = back,
     .row = row,
+    .sparse = &sparse_avx512,
     .thin = dense_thin_avx2,
 };
 

@@ -53,6 +53,7 @@ const struct product_kernel product_avx512 = {
     .pack_u = pack_u,
     .pack_v = pack_v,
     .strip = strip,
+    .sparse = &sparse_avx512,
 };
 
 #endif

@@ -63,7 +63,7 @@ struct sparse_kernel {
     void (*turn)(const float *from, size_t stride, float *panel);
 };
 
-extern const struct sparse_kernel sparse_avx2, sparse_plain;
+extern const struct sparse_kernel sparse_avx512, sparse_avx2, sparse_plain;
 
 /* The terms of a row: what is not zero of values[0], values[step], ... How many there are. */
 uint32_t sparse_terms(const float *values, size_t step, size_t count, size_t width,

@@ -1,0 +1,94 @@
+/* Threads that step blocks together: every block once, and who is woken when. */
+#include "local/inside.h"
+#include "local/rig.h"
+
+enum { BLOCKS = 300, RUNS = 200 };
+
+struct seen {
+    uint32_t times[BLOCKS];
+};
+
+static void see(void *ctx, size_t block, float *scratch)
+{
+    struct seen *seen = ctx;
+    (void)scratch;
+    (void)__atomic_add_fetch(&seen->times[block], 1, __ATOMIC_RELAXED);
+}
+
+static struct crew *open_crew(struct local_job *job, uint32_t threads)
+{
+    struct crew *crew = NULL;
+    assert_int_equal(crew_open(job, threads, &crew, NULL), TRI_OK);
+    return crew;
+}
+
+TEST(every_block_is_worked_on_once_also_when_runs_differ_in_size)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct crew *crew = open_crew(job, 3);
+    for (uint32_t run = 0; run < RUNS; run++) {
+        struct seen seen = {{0}};
+        uint32_t blocks = 1 + run * 7 % BLOCKS;
+        crew_share(crew, see, &seen, blocks);
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            assert_int_equal(seen.times[i], i < blocks);
+    }
+    crew_close(crew);
+    rig_remove(job);
+}
+
+TEST(one_thread_wakes_at_once_and_several_when_the_next_run_is_on)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct crew *crew = open_crew(job, threads);
+        uint32_t event = 0, key = event_key(&event);
+        struct seen seen = {{0}};
+        crew_wake_later(crew, &event);
+        assert_int_equal(event == key, threads == 2);
+        crew_share(crew, see, &seen, BLOCKS);
+        assert_int_not_equal(event, key);
+        key = event_key(&event); /* what was due is done with */
+        crew_share(crew, see, &seen, BLOCKS);
+        assert_int_equal(event, key);
+        crew_close(crew);
+    }
+    rig_remove(job);
+}
+
+/* A run of one block is the caller's, and a second event does not push out the first. */
+TEST(whoever_is_due_is_woken_before_the_caller_does_anything_else)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct crew *crew = open_crew(job, 2);
+    uint32_t first = 0, second = 0, key = event_key(&first), other = event_key(&second);
+    struct seen seen = {{0}};
+    crew_wake_later(crew, &first);
+    crew_wake_later(crew, &second);
+    assert_int_not_equal(first, key);
+    assert_int_equal(second, other);
+    crew_share(crew, see, &seen, 1);
+    assert_int_not_equal(second, other);
+    key = event_key(&first);
+    crew_wake_later(crew, &first);
+    crew_wake_due(crew);
+    assert_int_not_equal(first, key);
+    crew_close(crew);
+    rig_remove(job);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_block_is_worked_on_once_also_when_runs_differ_in_size),
+        cmocka_unit_test(one_thread_wakes_at_once_and_several_when_the_next_run_is_on),
+        cmocka_unit_test(whoever_is_due_is_woken_before_the_caller_does_anything_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
