@@ -5,6 +5,7 @@
  * aside costs the rest one block. The caller works, too, and returns when all blocks are done. */
 
 #include "local/inside.h"
+#include "os/thread.h"
 
 enum { CREW_MAX = 64, SPINS = 2000 };
 
@@ -31,7 +32,8 @@ struct crew {
     uint64_t left;              /* blocks that are not done */
     uint32_t started, finished; /* events */
     uint32_t leaving;
-    uint32_t *due;  /* an event that somebody waits for */
+    uint32_t due_cpu;
+    uint32_t *due;  /* an event that somebody waits for, on that processor */
     uint32_t count; /* threads beside the caller */
     struct member members[CREW_MAX];
     struct share shares[CREW_MAX + 1]; /* the last used is the caller's */
@@ -63,13 +65,31 @@ static void share_open(struct share *share, uint64_t run, uint64_t first, uint64
     store(&share->next, run << RUN_SHIFT | first);
 }
 
+/* Any thread may come first. */
+void crew_wake_due(struct crew *crew)
+{
+    uint32_t *event = __atomic_exchange_n(&crew->due, NULL, __ATOMIC_ACQ_REL);
+    if (event != NULL)
+        event_wake(event); /* local.pml: wake learner */
+}
+
+static bool is_due(struct crew *crew)
+{
+    return __atomic_load_n(&crew->due, __ATOMIC_ACQUIRE) != NULL;
+}
+
+/* If no thread is where the one to be woken is, the caller wakes it after a block. */
 static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratch)
 {
     uint64_t block, done = 0;
+    if (is_due(crew) && load32(&crew->due_cpu) == thread_cpu())
+        crew_wake_due(crew);
     for (uint32_t i = 0; i <= crew->count; i++)
         while (deal(&crew->shares[(me + i) % (crew->count + 1)], run, &block)) {
             crew->work(crew->ctx, (size_t)block, scratch);
             done++;
+            if (me == crew->count && is_due(crew))
+                crew_wake_due(crew);
         }
     SAID(&crew->left);
     if (done > 0 && __atomic_sub_fetch(&crew->left, done, __ATOMIC_ACQ_REL) == 0)
@@ -139,19 +159,13 @@ void crew_close(struct crew *crew)
     mem_free(crew->mem, crew);
 }
 
-void crew_wake_later(struct crew *crew, uint32_t *event)
+void crew_wake_later(struct crew *crew, uint32_t *event, uint32_t cpu)
 {
     crew_wake_due(crew);
-    crew->due = event;
+    store32(&crew->due_cpu, cpu);
+    __atomic_store_n(&crew->due, event, __ATOMIC_RELEASE);
     if (crew->count == 0)
         crew_wake_due(crew);
-}
-
-void crew_wake_due(struct crew *crew)
-{
-    if (crew->due != NULL)
-        event_wake(crew->due); /* local.pml: wake learner */
-    crew->due = NULL;
 }
 
 void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
@@ -171,7 +185,6 @@ void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
                    blocks * (i + 1) / (crew->count + 1));
     store(&crew->run, run);
     event_wake(&crew->started);
-    crew_wake_due(crew);
     work_off(crew, run, crew->count, crew->scratches);
     while (load(&crew->left) > 0) {
         for (int i = 0; i < SPINS && load(&crew->left) > 0; i++)

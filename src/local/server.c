@@ -106,7 +106,7 @@ static tri_status apply_next(struct server *server, uint32_t i, tri_error *err)
     reach(job, LOCAL_AT_COMMITTED);
     store(&job->head->applying, 0); /* local.pml: unmark */
     unlock_write(job);
-    crew_wake_later(server->crew, &seat->space);
+    crew_wake_later(server->crew, &seat->space, load32(&seat->cpu));
     event_wake(&job->head->news);
     return TRI_OK;
 }

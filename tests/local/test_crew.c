@@ -1,6 +1,7 @@
 /* Threads that step blocks together: every block once, and who is woken when. */
 #include "local/inside.h"
 #include "local/rig.h"
+#include "os/thread.h"
 
 enum { BLOCKS = 300, RUNS = 200 };
 
@@ -44,11 +45,13 @@ TEST(one_thread_wakes_at_once_and_several_when_the_next_run_is_on)
     (void)state;
     struct local_options options = rig_options(LOCAL_SERVER, 1);
     struct local_job *job = rig_create(&options);
-    for (uint32_t threads = 1; threads <= 2; threads++) {
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t threads = 1 + i / 2;
+        const uint32_t cpu = i % 2 == 0 ? thread_cpu() : UINT32_MAX; /* there is no such one */
         struct crew *crew = open_crew(job, threads);
         uint32_t event = 0, key = event_key(&event);
         struct seen seen = {{0}};
-        crew_wake_later(crew, &event);
+        crew_wake_later(crew, &event, cpu);
         assert_int_equal(event == key, threads == 2);
         crew_share(crew, see, &seen, BLOCKS);
         assert_int_not_equal(event, key);
@@ -69,14 +72,14 @@ TEST(whoever_is_due_is_woken_before_the_caller_does_anything_else)
     struct crew *crew = open_crew(job, 2);
     uint32_t first = 0, second = 0, key = event_key(&first), other = event_key(&second);
     struct seen seen = {{0}};
-    crew_wake_later(crew, &first);
-    crew_wake_later(crew, &second);
+    crew_wake_later(crew, &first, 0);
+    crew_wake_later(crew, &second, 0);
     assert_int_not_equal(first, key);
     assert_int_equal(second, other);
     crew_share(crew, see, &seen, 1);
     assert_int_not_equal(second, other);
     key = event_key(&first);
-    crew_wake_later(crew, &first);
+    crew_wake_later(crew, &first, 0);
     crew_wake_due(crew);
     assert_int_not_equal(first, key);
     crew_close(crew);
