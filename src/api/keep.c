@@ -127,7 +127,9 @@ static tri_status check_optimizer(const tri_job *job, const struct agreement *ag
     fail(err, TRI_EINPUT,
          "the checkpoint in '%.100s' was made with optimizer '%.40s', this is '%s'",
          job->settings.checkpoint, from->optimizer, name);
-    fail_next(err, "resume with the optimizer that it was made with");
+    fail_next(err,
+              "resume with that one: --optimizer %.40s of trident train, optimizer of tri_options",
+              from->optimizer);
     return TRI_EINPUT;
 }
 

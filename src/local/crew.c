@@ -11,7 +11,7 @@ enum { CREW_MAX = 64, SPINS = 2000 };
 
 /* The blocks of one thread that are not dealt out yet. */
 struct share {
-    uint64_t next; /* block; the number of the run is above RUN_SHIFT */
+    uint64_t next; /* block; the number of the run, as far as it fits, is above RUN_SHIFT */
     uint64_t end;
     char pad[LINE - 16];
 };
@@ -40,7 +40,11 @@ struct crew {
 };
 
 enum { RUN_SHIFT = 40 };
-#define BLOCK_OF(next) ((next) & (((uint64_t)1 << RUN_SHIFT) - 1))
+/* Runs are counted from here, so that the highest that fits is soon passed, and not first by a job
+ * that has run for an hour. */
+#define RUN_FIRST        (((uint64_t)1 << (64 - RUN_SHIFT)) - 100)
+#define BLOCK_OF(next)   ((next) & (((uint64_t)1 << RUN_SHIFT) - 1))
+#define IS_OF(next, run) ((((next) ^ (run) << RUN_SHIFT) >> RUN_SHIFT) == 0)
 
 /* A block of this run; false when there is none left, or another run is on. `end` belongs to the
  * run of `next`, or the exchange fails. */
@@ -49,7 +53,7 @@ static bool deal(struct share *share, uint64_t run, uint64_t *block)
     uint64_t next = load(&share->next);
     do {
         *block = BLOCK_OF(next);
-        if (next >> RUN_SHIFT != run || *block >= load(&share->end))
+        if (!IS_OF(next, run) || *block >= load(&share->end))
             return false;
     } while (!__atomic_compare_exchange_n(&share->next, &next, next + 1, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE));
@@ -75,10 +79,13 @@ void crew_wake_due(struct crew *crew)
 
 static bool is_due(struct crew *crew)
 {
-    return __atomic_load_n(&crew->due, __ATOMIC_ACQUIRE) != NULL;
+    bool due = __atomic_load_n(&crew->due, __ATOMIC_ACQUIRE) != NULL;
+    SEEN(&crew->due);
+    return due;
 }
 
-/* If no thread is where the one to be woken is, the caller wakes it after a block. */
+/* If no thread is where the one to be woken is, the caller wakes it, after a block if it gets one.
+ */
 static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratch)
 {
     uint64_t block, done = 0;
@@ -91,6 +98,8 @@ static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratc
             if (me == crew->count && is_due(crew))
                 crew_wake_due(crew);
         }
+    if (me == crew->count)
+        crew_wake_due(crew);
     SAID(&crew->left);
     if (done > 0 && __atomic_sub_fetch(&crew->left, done, __ATOMIC_ACQ_REL) == 0)
         event_wake(&crew->finished);
@@ -106,7 +115,7 @@ static void *live(void *arg)
 {
     struct member *member = arg;
     struct crew *crew = member->crew;
-    uint64_t last = 0;
+    uint64_t last = RUN_FIRST;
     while (load32(&crew->leaving) == 0) {
         for (int i = 0; i < SPINS && !is_on(crew, last); i++)
             event_pause();
@@ -128,6 +137,7 @@ tri_status crew_open(struct local_job *job, uint32_t threads, struct crew **out,
     if (crew == NULL)
         return fail_nomem(err, "update threads");
     crew->mem = job->mem;
+    crew->run = RUN_FIRST;
     others = others < CREW_MAX ? others : CREW_MAX;
     crew->scratches = mem_array(job->mem, (size_t)(others + 1) * BLOCK, sizeof(float));
     if (crew->scratches == NULL) {
@@ -163,6 +173,7 @@ void crew_wake_later(struct crew *crew, uint32_t *event, uint32_t cpu)
 {
     crew_wake_due(crew);
     store32(&crew->due_cpu, cpu);
+    SAID(&crew->due);
     __atomic_store_n(&crew->due, event, __ATOMIC_RELEASE);
     if (crew->count == 0)
         crew_wake_due(crew);
