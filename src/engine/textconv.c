@@ -170,7 +170,18 @@ static size_t list_samples(const struct op *op, size_t f, float *sum)
     return count;
 }
 
-/* Filter `next` is as a rule the one to be stepped after f. */
+static bool has_gradient(const struct op *op, size_t f)
+{
+    const struct conv *conv = op->own;
+    for (size_t k = 0; k < conv->shape.batch; k++) {
+        const size_t place = k * conv->shape.filters + f;
+        if (is_on(op, place) && op->diff.data[place] != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Filter `next` is to be stepped soon after f, and is fetched. */
 static float learn_filter(const struct op *op, size_t f, size_t next, float alpha)
 {
     const struct conv *conv = op->own;
@@ -197,9 +208,13 @@ static void learn(struct op *op, float alpha)
     const size_t filters = conv->shape.filters;
     float *sums = op->param->dense_bias;
     spread_texts(op);
+    size_t soon = 0;
     for (size_t i = 0; i < filters; i++) {
         const size_t f = (op->first + i) % filters;
-        sums[f] = learn_filter(op, f, (f + 1) % filters, alpha);
+        /* Not one that is left alone: to fetch it for writing takes it from the other learners. */
+        while (soon < filters && (soon <= i || !has_gradient(op, (op->first + soon) % filters)))
+            soon++;
+        sums[f] = learn_filter(op, f, soon < filters ? (op->first + soon) % filters : f, alpha);
     }
     inplace_add(conv->step, alpha, sums, op->param->bias, conv->shape.filters);
     if (op->in[0]->wants_diff)
