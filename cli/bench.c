@@ -187,8 +187,7 @@ const struct command command_bench = {
         "product is OpenBLAS, from Debian's package libopenblas0-pthread; engine, hogwild and mlp "
         "are held against PyTorch where python3-torch is installed, learners against Open MPI "
         "where openmpi-bin is, and libopenmpi-dev was when trident was built; wfbp runs on nodes "
-        "that "
-        "tools/netns of the source tree makes.\n\n"
+        "that tools/netns of the source tree makes.\n\n"
         "ps, mlp, wfbp and checkpoint start processes of their own, which use the library as any "
         "program does. The processor time beside ps is that of all of them. checkpoint saves in "
         "TMPDIR, or in /var/tmp.",

@@ -181,10 +181,11 @@ tri_status train_show(struct cli *cli, const struct train_outcome *outcome,
 
 /* ---- the command ---- */
 
-/* Whatever has started the processes: with --learners they share memory. */
-static void become_learner(const struct train_request *request)
+/* Whatever starts the processes, this one or another: with --learners they share memory, and the
+ * settings are read as of such a job. */
+static void share_memory(const struct train_request *request)
 {
-    (void)setenv("TRIDENT_MODE", "local", 0);
+    (void)setenv("TRIDENT_MODE", "local", 1);
     (void)setenv("TRIDENT_LOCAL", request->local, 0);
     if (request->settings.locked)
         (void)setenv("TRIDENT_LOCKED", "on", 0);
@@ -206,8 +207,8 @@ tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_
         return train_sweep(cli, err);
     request.options.only_finish = role != NULL && strcmp(role, TRAIN_ROLE_FINISH) == 0;
     bool joins = has_launcher();
-    if (joins && request.settings.learners > 0)
-        become_learner(&request);
+    if (request.settings.learners > 0)
+        share_memory(&request);
     uint32_t rank = 0;
     status = joins ? check_launcher(&request.settings, &rank, err)
                    : check_started(cli, &request.settings, err);

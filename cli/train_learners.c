@@ -3,7 +3,6 @@
 #include "cli/train_learners.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/train_listener.h"
@@ -401,8 +400,6 @@ static tri_status open_all(struct launch *launch, int argc, const char *const *a
 {
     const struct mem *mem = launch->cli->mem;
     struct settings settings;
-    if (setenv("TRIDENT_MODE", "local", 1) != 0) /* settings are this kind of job's, here as well */
-        return fail_nomem(err, "a variable");
     tri_status status = settings_read(NULL, false, &settings, err);
     if (status == TRI_OK)
         status = local_mode_find(launch->request->local, &launch->mode, err);

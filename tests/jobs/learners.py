@@ -231,6 +231,11 @@ def two_jobs_do_not_meet():
         assert json.loads(out)["test_accuracy"] > 0.9, out
 
 
+def settings_of_workers_do_not_concern_learners():
+    for name, value in (("TRIDENT_COLOCATE", "off"), ("TRIDENT_MODE", "network")):
+        assert trained("--learners", 2, "--iterations", 5, **{name: value})["learners"] == 2
+
+
 def under_another_launcher_they_share_memory_too():
     for mode in SOME:
         code, out, err = jobs.alone([program("trident"), "run", "-n", "3", "--",
@@ -610,6 +615,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_round_of_two_is_a_step_of_one_with_twice_the_batch, steps_of_its_own_add_up,
          learners_that_exchange_seldom_learn_and_resume, rounds_can_be_repeated_bit_by_bit,
          more_learners_than_cores, two_jobs_do_not_meet,
+         settings_of_workers_do_not_concern_learners,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
          a_job_is_resumed_by_any_number_of_either_kind,
          programs_save_and_resume_in_shared_memory_too,
