@@ -170,6 +170,10 @@ typedef struct tri_layer_info {
     float *bias;    /* rows, or NULL. Borrowed until tri_close */
     float *result;  /* TRI_AGGREGATE, required: where the mean goes, rows x cols floats and
                        behind them rows more if there is a bias. Borrowed as weights */
+    /* Of use with mode = local, local = replicas, which keeps room for updates: */
+    uint32_t max_rows;      /* TRI_EMBED: the most rows an update has; 0: not known */
+    uint32_t window_floats; /* above 0: updates are windows, of so many floats of v in each of
+                               their max_factor_rows rows (see tri_update_info) */
 } tri_layer_info;
 #ifdef __cplusplus
 inline tri_layer_info tri_layer_info_init(void)
@@ -242,7 +246,7 @@ const char *tri_scheme_of(const tri_job *job, uint32_t layer);
 
 /* ---- 4. the loop ---- */
 
-/* What the backward pass produced for a layer: exactly one of three forms, told by which
+/* What the backward pass produced for a layer: exactly one of these forms, told by which
  * pointers are set. Start from
  *     tri_update_info update = TRI_UPDATE_INIT;
  *
@@ -254,6 +258,10 @@ const char *tri_scheme_of(const tri_job *job, uint32_t layer);
  *          call returns.
  * rows     row_count rows (row_count x cols) of an embedding's gradient and their
  *          numbers. A row may appear twice: its parts are added. Copied.
+ * windows  factors whose v is longer than a row: u as above, v (factor_rows x window_floats) and
+ *          at (factor_rows x rows). Row m of the gradient is the sum over k of u[k][m] times the
+ *          cols floats of v[k] from at[k][m] on: for filters over a text of which each has met
+ *          one place. Taken with mode = local, local = replicas only. Copied.
  *
  * The result is (sum of all ranks' updates) / (sum of their counts), weights and bias alike;
  * counts may differ by rank. Sums over samples with count = samples give the mean over all
@@ -278,6 +286,7 @@ typedef struct tri_update_info {
                         gradient of its input. They keep their values until tri_clock, or
                         tri_sync of this layer if that comes first. The update is sent at
                         once either way */
+    const uint32_t *at; /* windows: where in v each begins */
 } tri_update_info;
 #ifdef __cplusplus
 inline tri_update_info tri_update_info_init(void)
@@ -310,6 +319,12 @@ tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info *updat
  * nothing has changed hands, call it again or close. */
 tri_status tri_sync(tri_job *job, uint32_t layer, tri_error *err);
 
+/* The same for the first `rows` rows of the layer's weights and bias only (of TRI_EMBED: for all).
+ * In an iteration `rows` only grows, and the last call is for all rows: then it is tri_sync. With
+ * mode = local, local = replicas the updates of others are put in as it goes, so that rows are
+ * used while a cache has them; elsewhere it is tri_sync. */
+tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error *err);
+
 /* Ends the iteration; does not wait for other workers. A layer that got no update in it
  * counts as zero with count 0 here, and its parameters are the library's from here to its
  * tri_sync, because other ranks may have updated it. If no rank did, it stays as it is and
@@ -331,11 +346,14 @@ tri_status tri_save(tri_job *job, uint64_t clock, tri_error *err);
  * tri_clock hands over what there is as one gradient, which steps with its own lr and count as soon
  * as its turn comes (local = sync: when all learners have one). One count per gradient; lr may
  * differ by layer with optimizer sgd only (else TRI_EARG). The first tri_sync of an iteration finds
- * parameters as new as they are; later ones in the same iteration find the same. */
+ * parameters as new as they are; later ones in the same iteration find the same.
+ * local = replicas: every learner has parameters of its own, and makes the steps of all learners'
+ * gradients there. tri_scheme_of() says sfb for layers whose updates are then factors or windows. */
 
 /* Where the layer's shared parameters lie, for a program that reads them in place: nothing is
  * copied for this layer then, and the memory given to tri_layer is not used any more. Between
- * tri_clock and tri_sync they may be read, too; others step them at any time, except in sync mode.
+ * tri_clock and tri_sync they may be read, too; others step them at any time, except in sync mode
+ * and with replicas, where they are this rank's own.
  * Valid until tri_close. Both are NULL in mode = network, and with `locked`. */
 tri_status tri_shared(tri_job *job, uint32_t layer, float **weights, float **bias, tri_error *err);
 
@@ -365,7 +383,7 @@ void tri_close(tri_job *job);
  * "mode" is "network" or "local"; in mode = local also "local", "learners.alive", "clock.first"
  * (the clock the job began at), "staleness.mean", "staleness.max", and counts of the gradients of
  * all learners: "gradients.pushed", "gradients.applied", "gradients.lost", "gradients.torn",
- * "gradients.partial", "gradients.discarded". "mode" can be asked before tri_start.
+ * "gradients.partial", "gradients.discarded". "mode" and "local" can be asked before tri_start.
  * TRI_EARG for another name, with a suggestion. */
 tri_status tri_query(const tri_job *job, const char *name, char *out, size_t cap, tri_error *err);
 

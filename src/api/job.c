@@ -136,7 +136,9 @@ EXPORT tri_status tri_layer(tri_job *job, const tri_layer_info *given, uint32_t 
                                                    .rows = info.rows,
                                                    .cols = info.cols,
                                                    .bias = info.bias != NULL,
-                                                   .max_factor_rows = info.max_factor_rows};
+                                                   .max_factor_rows = info.max_factor_rows,
+                                                   .max_rows = info.max_rows,
+                                                   .window_floats = info.window_floats};
     job->memory[job->count] = (struct store_layer){info.weights, info.bias, info.result};
     if (layer != NULL)
         *layer = job->count;

@@ -408,10 +408,11 @@ static tri_status refresh(struct shared *shared, tri_error *err)
     return note(shared, status);
 }
 
-tri_status shared_sync(tri_job *job, uint32_t number, tri_error *err)
+tri_status shared_sync_rows(tri_job *job, uint32_t number, uint32_t rows, tri_error *err)
 {
     struct shared *shared = job->shared;
     struct shared_layer *layer = &shared->layers[number];
+    (void)rows;
     layer->open = false;
     if (shared->learner == NULL) /* nothing changes any more */
         return TRI_OK;
@@ -756,12 +757,10 @@ bool shared_query(const tri_job *job, const char *name, char *out, size_t cap)
     uint64_t seen = 0;
     for (int i = 0; i < LOCAL_STALE; i++)
         seen += counts->stale[i];
-    bool mean = strcmp(name, "staleness.mean") == 0, local = strcmp(name, "local") == 0;
+    bool mean = strcmp(name, "staleness.mean") == 0;
     if (mean)
         (void)snprintf(out, cap, "%.6g", seen > 0 ? (double)counts->stale_sum / (double)seen : 0);
-    if (local)
-        (void)snprintf(out, cap, "%s", local_mode_name(shared->about.mode));
-    return mean || local;
+    return mean;
 }
 
 void shared_stats(const tri_job *job, struct host_stats *out)

@@ -44,6 +44,10 @@ static tri_status check_form(const tri_job *job, uint32_t number, const tri_upda
                         "allowed",
                         layer->name, (unsigned)info->factor_rows, (unsigned)layer->max_factor_rows);
     }
+    if ((info->at != NULL) != (layer->window_floats > 0 && info->u != NULL))
+        return fail(err, TRI_EARG, "the update of layer '%.60s' has %s", layer->name,
+                    info->at != NULL ? "windows, which tri_layer was not told of"
+                                     : "factors that are no windows");
     if (info->row_count > 0 && (info->row_values == NULL || info->row_numbers == NULL))
         return fail(err, TRI_EARG, "the update of layer '%.60s' has rows or numbers, not both",
                     layer->name);
@@ -68,6 +72,7 @@ EXPORT tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info
                             .u = info.u,
                             .v = info.v,
                             .factor_rows = info.factor_rows,
+                            .at = info.at,
                             .row_values = info.row_values,
                             .row_numbers = info.row_numbers,
                             .row_count = info.row_count,
@@ -86,11 +91,23 @@ EXPORT tri_status tri_sync(tri_job *job, uint32_t layer, tri_error *err)
     if (status != TRI_OK)
         return status;
     if (job->shared != NULL)
-        return shared_sync(job, layer, err);
+        return shared_sync_rows(job, layer, job->layers[layer].rows, err);
     if (job->solo == NULL)
         return host_sync(job->host, layer, err);
     solo_sync(job->solo, layer);
     return TRI_OK;
+}
+
+EXPORT tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error *err)
+{
+    tri_status status = check(job, layer, "tri_sync_rows", err);
+    if (status == TRI_OK && rows > job->layers[layer].rows)
+        status = fail(err, TRI_EARG, "tri_sync_rows got %u rows, layer '%.60s' has %u",
+                      (unsigned)rows, job->layers[layer].name, (unsigned)job->layers[layer].rows);
+    if (status != TRI_OK)
+        return status;
+    return job->shared != NULL ? shared_sync_rows(job, layer, rows, err)
+                               : tri_sync(job, layer, err);
 }
 
 static uint32_t crc_of(const tri_job *job)
@@ -199,6 +216,11 @@ EXPORT tri_status tri_query(const tri_job *job, const char *name, char *out, siz
 {
     if (job != NULL && name != NULL && out != NULL && cap > 0 && strcmp(name, "mode") == 0) {
         (void)snprintf(out, cap, "%s", job->settings.is_local ? "local" : "network");
+        return TRI_OK;
+    }
+    if (job != NULL && name != NULL && out != NULL && cap > 0 && job->settings.is_local &&
+        strcmp(name, "local") == 0) {
+        (void)snprintf(out, cap, "%s", local_mode_name((enum local_mode)job->settings.local));
         return TRI_OK;
     }
     if (job == NULL || job->agreement == NULL || name == NULL || out == NULL || cap == 0)

@@ -13,6 +13,7 @@ struct update {
     const float *dense, *dense_bias;
     const float *u, *v;
     uint32_t factor_rows;
+    const uint32_t *at; /* windows; local = replicas only */
     const float *row_values;
     const uint32_t *row_numbers;
     uint32_t row_count;
