@@ -278,14 +278,14 @@ typedef struct tri_update_info {
     const float *row_values;
     const uint32_t *row_numbers;
     uint32_t row_count;
-    uint32_t count;  /* default 1; at least 1 */
-    float lr;        /* learning rate of this step, the same on all ranks, bit for bit (else
-                        TRI_EMISMATCH from tri_sync); may change by iteration and by layer.
-                        Not used with TRI_AGGREGATE */
-    int params_busy; /* non-zero: the caller goes on reading this layer's parameters, for the
-                        gradient of its input. They keep their values until tri_clock, or
-                        tri_sync of this layer if that comes first. The update is sent at
-                        once either way */
+    uint32_t count;     /* default 1; at least 1 */
+    float lr;           /* learning rate of this step, the same on all ranks, bit for bit (else
+                           TRI_EMISMATCH from tri_sync); may change by iteration and by layer.
+                           Not used with TRI_AGGREGATE */
+    int params_busy;    /* non-zero: the caller goes on reading this layer's parameters, for the
+                           gradient of its input. They keep their values until tri_clock, or
+                           tri_sync of this layer if that comes first. The update is sent at
+                           once either way */
     const uint32_t *at; /* windows: where in v each begins */
 } tri_update_info;
 #ifdef __cplusplus
@@ -348,7 +348,8 @@ tri_status tri_save(tri_job *job, uint64_t clock, tri_error *err);
  * differ by layer with optimizer sgd only (else TRI_EARG). The first tri_sync of an iteration finds
  * parameters as new as they are; later ones in the same iteration find the same.
  * local = replicas: every learner has parameters of its own, and makes the steps of all learners'
- * gradients there. tri_scheme_of() says sfb for layers whose updates are then factors or windows. */
+ * gradients there. tri_scheme_of() says sfb for layers whose updates are then factors or windows.
+ */
 
 /* Where the layer's shared parameters lie, for a program that reads them in place: nothing is
  * copied for this layer then, and the memory given to tri_layer is not used any more. Between

@@ -99,6 +99,11 @@ static tri_status check_layer(const tri_job *job, const tri_layer_info *info, tr
         return refuse(info, "has no room for the result, which TRI_AGGREGATE needs", err);
     if ((unsigned)info->kind > TRI_OTHER)
         return refuse(info, "is of a kind that this version does not know", err);
+    if (info->window_floats > 0 && (info->window_floats < info->cols || info->max_factor_rows == 0))
+        return refuse(info, "has windows shorter than its rows, or none of them", err);
+    if (info->window_floats > 0 &&
+        !(job->settings.is_local && job->settings.local == LOCAL_REPLICAS))
+        return refuse(info, "has windows, which only local = replicas takes", err);
     for (uint32_t i = 0; i < job->count; i++)
         if (strcmp(job->layers[i].name, info->name) == 0)
             return refuse(info, "was described before", err);

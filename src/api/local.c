@@ -108,7 +108,24 @@ tri_status shared_check(tri_job *job, tri_error *err)
     if (strncmp(asked, "ssp", 3) == 0 || (sync && strcmp(asked, "asp") == 0)) {
         fail(err, TRI_EINPUT, "consistency '%.40s' does not go with mode = local, local = %s",
              asked, local_mode_name((enum local_mode)job->settings.local));
-        fail_next(err, "leave it out: sync is bsp, server and direct are asp");
+        fail_next(err, "leave it out: sync is bsp, the others are asp");
+        return TRI_EINPUT;
+    }
+    const char *optimizer = agree->optimizer != NULL ? agree->optimizer : "sgd";
+    const char *against = job->settings.local != LOCAL_REPLICAS ? NULL
+                          : job->settings.locked                ? "locked = on"
+                          : job->settings.local_copies          ? "local_copies = on"
+                          : strncmp(optimizer, "sgd", 3) != 0   ? optimizer
+                                                                : NULL;
+    if (against != NULL) {
+        fail(err, TRI_EINPUT, "local = replicas does not go with %.40s", against);
+        fail_why(err, "%s",
+                 against == optimizer
+                     ? "only sgd comes to the same in whatever order gradients come"
+                     : "learners read nothing but their own copies anyway");
+        fail_next(err, "%s",
+                  against == optimizer ? "take optimizer sgd, or local = server"
+                                       : "leave that out");
         return TRI_EINPUT;
     }
     if (agree->workers > LOCAL_LEARNERS_MAX) {
@@ -155,12 +172,26 @@ static tri_status check_region(const struct shared *shared, const struct local_o
 
 /* ---- beginning ---- */
 
+/* Every learner multiplies the factors of all out, so they must be smaller than what they make. */
+static bool gives_factors(const struct agree_layer *layer)
+{
+    const uint64_t sides = (uint64_t)layer->rows + layer->cols;
+    return layer->window_floats > 0 ||
+           (layer->max_factor_rows > 0 &&
+            layer->max_factor_rows * sides < (uint64_t)layer->rows * layer->cols);
+}
+
 /* Rows go as rows where they take no more room than a dense gradient would. */
-static struct local_layer_info describe(const struct agree_layer *layer)
+static struct local_layer_info describe(const struct agree_layer *layer, bool replicas)
 {
     struct local_layer_info info = {
         .name = layer->name, .rows = layer->rows, .cols = layer->cols, .bias = layer->bias};
-    if (layer->kind == TRI_EMBED) {
+    if (replicas && gives_factors(layer)) {
+        info.max_factors = layer->max_factor_rows;
+        info.window = layer->window_floats;
+    } else if (replicas && layer->kind == TRI_EMBED && layer->max_rows > 0) {
+        info.max_rows = layer->max_rows;
+    } else if (layer->kind == TRI_EMBED) {
         uint64_t most = (uint64_t)layer->rows * layer->cols / (layer->cols + 2);
         info.max_rows = (uint32_t)(most > 16 ? most - 16 : 0);
         info.dense_too = true;
@@ -201,7 +232,7 @@ static tri_status describe_all(const tri_job *job, struct local_layer_info *laye
 {
     tri_status status = TRI_OK;
     for (uint32_t i = 0; i < job->count; i++)
-        layers[i] = describe(&job->layers[i]);
+        layers[i] = describe(&job->layers[i], job->settings.local == LOCAL_REPLICAS);
     for (uint32_t i = 0; i < job->kept_count && status == TRI_OK; i++)
         status = describe_kept(&job->kept[i], names[i], &layers[job->count + i], err);
     layers[job->count + job->kept_count] =
@@ -359,8 +390,9 @@ static tri_status begin(tri_job *job, const struct checkpoint *from, tri_error *
                                   &shared->faults, err);
     if (status == TRI_OK && !filled)
         status = fill(job, from, err);
+    const enum local_mode mode = shared->about.mode;
     if (status == TRI_OK && job->settings.node == 0 && !shared->watched &&
-        shared->about.mode != LOCAL_DIRECT)
+        (mode == LOCAL_SERVER || mode == LOCAL_SYNC))
         status = local_service_start(shared->job, &shared->service, err);
     if (status == TRI_OK)
         status = sit_down(job, err);
@@ -412,13 +444,15 @@ tri_status shared_sync_rows(tri_job *job, uint32_t number, uint32_t rows, tri_er
 {
     struct shared *shared = job->shared;
     struct shared_layer *layer = &shared->layers[number];
-    (void)rows;
     layer->open = false;
     if (shared->learner == NULL) /* nothing changes any more */
         return TRI_OK;
     tri_status status = refresh(shared, err);
     if (status != TRI_OK)
         return status;
+    (void)pthread_mutex_lock(&shared->lock);
+    local_catch_up(shared->learner, number, layer->in_place ? rows : job->layers[number].rows);
+    (void)pthread_mutex_unlock(&shared->lock);
     local_touch(shared->learner);
     uint64_t version = local_version(shared->learner);
     if (layer->in_place || (layer->copied && layer->version == version))
@@ -511,6 +545,28 @@ static void put_floats(float *to, const float *from, size_t n, float scale)
         to[i] = scale * from[i];
 }
 
+static uint64_t put_factors(const struct local_factors *factors, const struct local_layer *shape,
+                            const struct update *update, float scale)
+{
+    const size_t us = (size_t)update->factor_rows * shape->rows;
+    const size_t vs = (size_t)update->factor_rows * factors->width;
+    put_floats(factors->u, update->u, us, scale);
+    memcpy(factors->v, update->v, vs * sizeof *factors->v);
+    if (factors->at != NULL)
+        memcpy(factors->at, update->at, us * sizeof *factors->at);
+    return us + vs + (factors->at != NULL ? us : 0);
+}
+
+static tri_status no_room(const struct local_layer *shape, tri_error *err)
+{
+    fail(err, TRI_EARG, "the update of layer '%.60s' is not %s", shape->name,
+         shape->max_factors > 0 ? "factors" : "rows, or of too many rows");
+    fail_why(err, "with local = replicas it has room for what tri_layer was told of: up to %u",
+             (unsigned)(shape->max_factors > 0 ? shape->max_factors : shape->max_rows));
+    fail_next(err, "give what tri_scheme_of() says, or describe the layer otherwise");
+    return TRI_EARG;
+}
+
 /* Factors and rows are made dense right in the slot. */
 static tri_status put_dense(struct shared *shared, uint32_t number, const struct update *update,
                             float scale, tri_error *err)
@@ -519,6 +575,8 @@ static tri_status put_dense(struct shared *shared, uint32_t number, const struct
     size_t matrix = (size_t)shape->rows * shape->cols;
     struct update dense = *update;
     float *to = local_dense(shared->gradient, number);
+    if (to == NULL)
+        return no_room(shape, err);
     shared->forms.dense[number] = to;
     tri_status status = forms_make_dense(&shared->forms, number, &dense, err);
     shared->forms.dense[number] = NULL;
@@ -535,6 +593,7 @@ tri_status shared_update(tri_job *job, uint32_t number, const struct update *upd
     struct shared *shared = job->shared;
     const struct local_layer *shape = &shared->about.layers[number];
     struct local_rows rows;
+    struct local_factors factors;
     tri_status status = check_update(shared, number, update, err);
     if (status == TRI_OK)
         status = open_slot(shared, number, update, err);
@@ -545,6 +604,9 @@ tri_status shared_update(tri_job *job, uint32_t number, const struct update *upd
     if (update->row_numbers != NULL &&
         local_rows(shared->gradient, number, update->row_count, &rows))
         floats = put_rows(&rows, shape, update, scale);
+    else if (update->u != NULL &&
+             local_factors(shared->gradient, number, update->factor_rows, &factors))
+        floats = put_factors(&factors, shape, update, scale);
     else
         status = put_dense(shared, number, update, scale, err);
     if (status != TRI_OK)
@@ -578,7 +640,9 @@ static tri_status save(struct shared *shared, tri_error *err)
     tri_status status = TRI_OK;
     if (shared->snapshot.weights == NULL)
         status = local_snapshot_open(shared->job, &shared->snapshot, err);
-    if (status == TRI_OK)
+    if (status == TRI_OK && shared->about.mode == LOCAL_REPLICAS)
+        local_snapshot_own(shared->learner, &shared->snapshot);
+    else if (status == TRI_OK)
         status = local_snapshot_take(shared->job, &shared->snapshot, err);
     if (status != TRI_OK)
         return status;
@@ -634,7 +698,9 @@ tri_status shared_place(tri_job *job, uint32_t number, float **weights, float **
     *weights = *bias = NULL;
     if (reads_copies(job))
         return TRI_OK;
-    *weights = local_shared(shared->job, number);
+    const float *own = shared->learner != NULL ? local_weights(shared->learner, number)
+                                               : local_shared(shared->job, number);
+    *weights = (float *)(uintptr_t)own; /* the region's, or this learner's part of it */
     if (layer->bias > 0)
         *bias = *weights + (size_t)layer->rows * layer->cols;
     shared->layers[number].in_place = true;
@@ -685,7 +751,11 @@ static tri_status leave(struct shared *shared, tri_error *err)
 tri_status shared_finish(tri_job *job, tri_error *err)
 {
     struct shared *shared = job->shared;
-    tri_status status = note(shared, leave(shared, err));
+    tri_status status = TRI_OK;
+    if (shared->about.mode == LOCAL_REPLICAS && shared->learner != NULL)
+        status = note(shared, local_share_drain(shared->learner, shared->watched, err));
+    if (status == TRI_OK)
+        status = note(shared, leave(shared, err));
     if (status == TRI_OK)
         status = local_share_end(shared->job, job->settings.node, shared->watched, err);
     if (status != TRI_OK)
@@ -727,6 +797,12 @@ void shared_close(tri_job *job)
 }
 
 /* ---- asking ---- */
+
+const char *shared_scheme(const tri_job *job, uint32_t layer)
+{
+    const struct shared *shared = job->shared;
+    return shared->about.layers[layer].max_factors > 0 ? "sfb" : NULL;
+}
 
 bool shared_query(const tri_job *job, const char *name, char *out, size_t cap)
 {

@@ -36,6 +36,8 @@ tri_status shared_place(tri_job *job, uint32_t layer, float **weights, float **b
 tri_status shared_step(tri_job *job, tri_error *err);
 tri_status shared_finish(tri_job *job, tri_error *err);
 void shared_close(tri_job *job);
+/* "sfb" where updates are factors in spite of the plan's ps; else NULL. */
+const char *shared_scheme(const tri_job *job, uint32_t layer);
 bool shared_query(const tri_job *job, const char *name, char *out, size_t cap);
 void shared_stats(const tri_job *job, struct host_stats *out);
 

@@ -208,7 +208,8 @@ EXPORT const char *tri_scheme_of(const tri_job *job, uint32_t layer)
 {
     if (job == NULL || job->agreement == NULL || layer >= job->count)
         return NULL;
-    return agree_scheme(job->agreement, layer);
+    const char *own = job->shared != NULL && job->started ? shared_scheme(job, layer) : NULL;
+    return own != NULL ? own : agree_scheme(job->agreement, layer);
 }
 
 EXPORT tri_status tri_query(const tri_job *job, const char *name, char *out, size_t cap,

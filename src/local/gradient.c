@@ -1,11 +1,11 @@
-/* Gradients in slots: dense layers, rows, or nothing. */
+/* Gradients in slots: dense layers, rows, factors, or nothing. */
 #include <string.h>
 
 #include "local/inside.h"
 
-static uint64_t numbers_floats(uint32_t count)
+static uint64_t lines_floats(uint64_t count)
 {
-    return ((uint64_t)count + FLOATS - 1) / FLOATS * FLOATS;
+    return (count + FLOATS - 1) / FLOATS * FLOATS;
 }
 
 float *gradient_room(const struct local_job *job, const struct slot *slot, uint32_t layer)
@@ -19,8 +19,21 @@ struct local_rows gradient_rows(const struct local_job *job, const struct slot *
 {
     float *room = gradient_room(job, slot, layer);
     return (struct local_rows){.numbers = (uint32_t *)(void *)room,
-                               .values = room + numbers_floats(slot->parts[layer].count),
+                               .values = room + lines_floats(slot->parts[layer].count),
                                .stride = layer_stride(&job->layers[layer])};
+}
+
+struct local_factors gradient_factors(const struct local_job *job, const struct slot *slot,
+                                      uint32_t layer)
+{
+    const struct local_layer *shape = &job->layers[layer];
+    const uint64_t count = slot->parts[layer].count;
+    const uint32_t width = shape->window > 0 ? shape->window : shape->cols;
+    float *u = gradient_room(job, slot, layer);
+    float *v = u + lines_floats(count * shape->rows);
+    float *at = v + lines_floats(count * width);
+    return (struct local_factors){
+        .u = u, .v = v, .at = shape->window > 0 ? (uint32_t *)(void *)at : NULL, .width = width};
 }
 
 void gradient_clear(const struct local_job *job, struct slot *slot)
@@ -48,9 +61,37 @@ bool local_rows(struct local_gradient *gradient, uint32_t layer, uint32_t count,
     return true;
 }
 
+bool local_factors(struct local_gradient *gradient, uint32_t layer, uint32_t count,
+                   struct local_factors *out)
+{
+    const struct local_job *job = gradient->job;
+    if (layer >= job->head->layer_count || count == 0 || count > job->layers[layer].max_factors)
+        return false;
+    gradient->slot->parts[layer] = (struct part){.form = FORM_FACTORS, .count = count};
+    *out = gradient_factors(job, gradient->slot, layer);
+    return true;
+}
+
+/* A window that reached beyond v would read other memory. */
+static tri_status check_windows(const struct local_job *job, const struct slot *slot,
+                                uint32_t layer, tri_error *err)
+{
+    const struct local_layer *shape = &job->layers[layer];
+    const struct local_factors factors = gradient_factors(job, slot, layer);
+    const size_t count = (size_t)slot->parts[layer].count * shape->rows;
+    for (size_t i = 0; factors.at != NULL && i < count; i++)
+        if (factors.at[i] > shape->window - shape->cols)
+            return fail(err, TRI_EARG, "layer '%s' has a window at %u, %u floats of %u",
+                        shape->name, factors.at[i], shape->cols, shape->window);
+    return TRI_OK;
+}
+
 tri_status gradient_check(const struct local_job *job, const struct slot *slot, tri_error *err)
 {
-    for (uint32_t l = 0; l < job->head->layer_count; l++) {
+    tri_status status = TRI_OK;
+    for (uint32_t l = 0; l < job->head->layer_count && status == TRI_OK; l++) {
+        if (slot->parts[l].form == FORM_FACTORS)
+            status = check_windows(job, slot, l, err);
         if (slot->parts[l].form != FORM_ROWS)
             continue;
         struct local_rows rows = gradient_rows(job, slot, l);
@@ -59,7 +100,7 @@ tri_status gradient_check(const struct local_job *job, const struct slot *slot, 
                 return fail(err, TRI_EARG, "layer '%s' has no row %u: it has %u",
                             job->layers[l].name, rows.numbers[i], job->layers[l].rows);
     }
-    return TRI_OK;
+    return status;
 }
 
 static size_t used_floats(const struct local_job *job, const struct slot *slot, uint32_t layer)
@@ -68,8 +109,7 @@ static size_t used_floats(const struct local_job *job, const struct slot *slot, 
     if (part->form == FORM_DENSE)
         return job->layers[layer].floats;
     if (part->form == FORM_ROWS)
-        return numbers_floats(part->count) +
-               (size_t)part->count * layer_stride(&job->layers[layer]);
+        return lines_floats(part->count) + (size_t)part->count * layer_stride(&job->layers[layer]);
     return 0;
 }
 

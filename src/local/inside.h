@@ -27,7 +27,7 @@ extern "C" {
 
 #define LOCAL_MAGIC "TRILOCAL"
 enum {
-    LOCAL_LAYOUT = 2, /* another number for another layout: processes of a job must agree */
+    LOCAL_LAYOUT = 3, /* another number for another layout: processes of a job must agree */
     LINE = 64,        /* bytes */
     FLOATS = LINE / 4,
     SLICE_MS = 100,  /* how long one sleep of a wait is: then it looks for the dead */
@@ -40,7 +40,9 @@ struct seat {
                          one store commits both. Written after `who` */
     struct alive_id who;
     uint32_t given_up;
-    char pad0[LINE - 28]; /* each group has a line of its own: others must not miss on it */
+    uint32_t reads, whole, done; /* replicas: its row of `taken` counts; its copy may be copied; it
+                                    publishes no more */
+    char pad0[LINE - 40];        /* each group has a line of its own: others must not miss on it */
     /* the learner's */
     uint64_t begun; /* slots taken ever */
     uint64_t head;  /* slots published ever: the commit of a push */
@@ -48,7 +50,9 @@ struct seat {
     uint64_t progress_us;
     uint64_t pulls, pulls_skipped;
     uint32_t holding; /* a slot is being filled */
-    char pad1[LINE - 52];
+    uint32_t quiet;   /* replicas: its copy is what its row of `taken` says, and stays so until this
+                         is 0. Sequentially consistent, with head.hold */
+    char pad1[LINE - 56];
     /* the server's */
     uint64_t tail; /* slots done with ever, and above TORN_SHIFT how many of them torn: one store
                       commits both */
@@ -73,7 +77,8 @@ struct head {
     uint32_t layout, head_bytes, seat_bytes, mode;
     uint32_t locked, learners, slots, layer_count;
     uint64_t bytes, floats, slot_bytes, room_offset; /* room: of the values in a slot, in bytes */
-    uint64_t layers_at, counts_at, seats_at, weights_at, state_at, slots_at;
+    uint64_t layers_at, counts_at, seats_at, taken_at, weights_at, state_at, slots_at;
+    uint64_t copies, copy_floats; /* of the weights: 1; replicas: one for each seat behind it */
     uint64_t state_floats;
     float optim_args[TRI_OPTIMIZER_ARGS];
     char optim_name[32];
@@ -96,7 +101,10 @@ struct head {
     uint64_t applying;     /* 0, or what the server is in the middle of: see server.c */
     uint64_t version_base; /* version less the sum of what the seats have applied */
     uint32_t writing;      /* the lock is held for writing, or about to be */
-    uint32_t hold, held;   /* a snapshot wants the server to rest; it does */
+    uint32_t hold, held;   /* somebody wants another to rest, and copies; it does: hold_word() */
+    uint32_t hold_number;  /* under the lock of snapshots */
+    uint32_t base; /* replicas: whose copy it is that nobody reads and who comes begins with: that
+                      of the last who has left, or (learners) the one the region was filled with */
     uint32_t lock_event;
     char pad1[LINE];
     uint32_t work; /* event: something for the server to do */
@@ -106,10 +114,10 @@ struct head {
 };
 
 /* The gradient of one layer in a slot. */
-enum form { FORM_NONE, FORM_DENSE, FORM_ROWS };
+enum form { FORM_NONE, FORM_DENSE, FORM_ROWS, FORM_FACTORS };
 struct part {
     uint32_t form;
-    uint32_t count; /* of rows */
+    uint32_t count; /* of rows, or of samples of factors */
 };
 
 /* A slot: this, a struct part per layer, and from head.room_offset on the values. */
@@ -201,7 +209,8 @@ struct local_job {
     struct seat *seats; /* one more than learners: the last is for snapshots */
     struct local_layer *layers;
     uint64_t *changes; /* per layer, as head.changes */
-    uint64_t *steps;   /* per layer: made so far */
+    uint64_t *steps;   /* per layer: made so far; replicas: published */
+    uint64_t *taken;   /* replicas: see replica.c */
     float *weights, *state;
     unsigned char *slots;
     struct optim optim;
@@ -224,6 +233,16 @@ static inline void reach(const struct local_job *job, enum local_step at)
 {
     if (job->faults != NULL && job->faults->at == at)
         local_fault(job->faults);
+}
+
+/* Learners hand gradients to a server; else they step by themselves. */
+static inline bool has_server(const struct local_job *job)
+{
+    return job->head->mode == LOCAL_SERVER || job->head->mode == LOCAL_SYNC;
+}
+static inline bool has_replicas(const struct local_job *job)
+{
+    return job->head->mode == LOCAL_REPLICAS;
 }
 
 /* layout.c: sizes and places. */
@@ -297,7 +316,47 @@ void queue_finish(struct local_job *job, uint32_t seat, bool torn); /* by the se
 uint64_t seat_applied(const struct local_job *job, const struct seat *seat);
 uint64_t version_by_counts(const struct local_job *job);
 
+/* snapshot.c: `target` (a seat, or HOLD_SERVER) is to rest between two steps of its. A number makes
+ * every wish another: an answer to the last is not taken for one to this. */
+enum { HOLD_SERVER = LOCAL_LEARNERS_MAX, HOLD_BITS = 10 };
+static inline uint32_t hold_word(uint32_t number, uint32_t target)
+{
+    return number << HOLD_BITS | (target + 1);
+}
+static inline bool is_held(const struct local_job *job, uint32_t target, uint32_t *word)
+{
+    *word = __atomic_load_n(&job->head->hold, __ATOMIC_SEQ_CST);
+    return (*word & ((1U << HOLD_BITS) - 1)) == target + 1;
+}
+/* Rests if it is to. Somebody copies: it is soon over, and if it dies its wish is taken off here.
+ */
+void rest_if_held(struct local_job *job, uint32_t target);
+static inline bool is_quiet(const struct seat *seat)
+{
+    return __atomic_load_n(&seat->quiet, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* Somebody's copy that may be copied: a learner's, who rests (exact), or the base's, if no learner
+ * has one. Holds the lock of snapshots until source_let_go(), also if it dies. Not `except`. */
+struct source {
+    uint32_t reader;
+    bool exact;
+};
+tri_status source_hold(struct local_job *job, uint32_t except, struct source *out, tri_error *err);
+void source_let_go(struct local_job *job);
+void copy_layers(const struct local_job *job, uint32_t reader, float *to);
+
+/* replica.c: who has which gradients. */
+struct local_job *replica_settle(struct local_learner *learner);   /* all that it looked at is in */
+uint64_t *taken_row(const struct local_job *job, uint32_t reader); /* learners: of the first base */
+float *copy_of(const struct local_job *job, uint32_t reader);
+bool has_room(const struct local_job *job, uint32_t writer, uint32_t *lagging);
+uint64_t version_of_row(const struct local_job *job, const uint64_t *row);
+void wake_all(struct local_job *job); /* learners that wait */
+
 /* gradient.c */
+struct local_factors gradient_factors(const struct local_job *job, const struct slot *slot,
+                                      uint32_t layer);
 float *gradient_room(const struct local_job *job, const struct slot *slot, uint32_t layer);
 struct local_rows gradient_rows(const struct local_job *job, const struct slot *slot,
                                 uint32_t layer);

@@ -9,7 +9,7 @@
 static const char *const folders[] = {"/dev/shm", "/tmp"};
 enum { FOLDERS = 2, ATTACH_PAUSE_US = 10000 };
 
-static const char *const modes[LOCAL_MODES] = {"server", "direct", "sync"};
+static const char *const modes[LOCAL_MODES] = {"server", "direct", "sync", "replicas"};
 
 const char *local_mode_name(enum local_mode mode)
 {
@@ -100,6 +100,7 @@ static tri_status wrap(const struct local_options *options, struct region *regio
                               .layers = (struct local_layer *)(base + head->layers_at),
                               .changes = (uint64_t *)(base + head->counts_at),
                               .steps = (uint64_t *)(base + head->counts_at) + head->layer_count,
+                              .taken = (uint64_t *)(base + head->taken_at),
                               .weights = (float *)(base + head->weights_at),
                               .state = (float *)(base + head->state_at),
                               .slots = base + head->slots_at,
@@ -347,7 +348,9 @@ void local_about(const struct local_job *job, struct local_about *out)
 
 float *local_shared(const struct local_job *job, uint32_t layer)
 {
-    return job->weights + job->layers[layer].offset;
+    const bool first = !has_replicas(job) || load(&job->steps[layer]) == 0;
+    const float *weights = first ? job->weights : copy_of(job, load32(&job->head->base));
+    return (float *)(uintptr_t)weights + job->layers[layer].offset;
 }
 
 void local_stop(struct local_job *job)

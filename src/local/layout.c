@@ -51,6 +51,14 @@ static tri_status check_numbers(const struct local_options *options, tri_error *
     return TRI_OK;
 }
 
+/* u, v and, of windows, where they begin. */
+static uint64_t factors_floats(const struct local_layer *layer)
+{
+    const uint64_t samples = layer->max_factors, each = up(samples * layer->rows, FLOATS);
+    const uint64_t width = layer->window > 0 ? layer->window : layer->cols;
+    return samples > 0 ? each * (layer->window > 0 ? 2 : 1) + up(samples * width, FLOATS) : 0;
+}
+
 static tri_status set_layer(const struct local_layer_info *info, struct local_layer *out,
                             tri_error *err)
 {
@@ -66,12 +74,17 @@ static tri_status set_layer(const struct local_layer_info *info, struct local_la
                                 .cols = info->cols,
                                 .bias = info->bias ? info->rows : 0,
                                 .max_rows = info->max_rows,
-                                .dense = info->max_rows == 0 || info->dense_too};
+                                .max_factors = info->max_factors,
+                                .window = info->window,
+                                .dense = (info->max_rows == 0 && info->max_factors == 0) ||
+                                         info->dense_too};
     memcpy(out->name, info->name, len);
     out->floats = (uint64_t)info->rows * info->cols + out->bias;
     uint64_t rows = up(info->max_rows, FLOATS) + (uint64_t)info->max_rows * layer_stride(out);
-    uint64_t dense = out->dense ? out->floats : 0;
+    uint64_t dense = out->dense ? out->floats : 0, factors = factors_floats(out);
     out->room_floats = up(rows > dense ? rows : dense, FLOATS);
+    if (factors > out->room_floats)
+        out->room_floats = factors;
     return TRI_OK;
 }
 
@@ -94,6 +107,15 @@ static tri_status set_layers(const struct local_options *options, struct head *h
     return TRI_OK;
 }
 
+/* Learners that share cores run in turns of milliseconds: slots let one do without the other so
+ * long. */
+static uint32_t slots_for(uint64_t slot_bytes)
+{
+    enum { MOST = 16, LEAST = 2 };
+    const uint64_t fit = ((uint64_t)64 << 20) / slot_bytes;
+    return fit > MOST ? MOST : fit < LEAST ? LEAST : (uint32_t)fit;
+}
+
 static void set_places(struct head *head, uint64_t room)
 {
     uint64_t at = up(sizeof *head, 4096);
@@ -104,12 +126,19 @@ static void set_places(struct head *head, uint64_t room)
     head->counts_at = at;
     at = up(at + 2 * (uint64_t)head->layer_count * sizeof(uint64_t), LINE);
     head->seats_at = at;
-    at = up(at + ((uint64_t)head->learners + 1) * sizeof(struct seat), 4096);
-    head->weights_at = at;
-    at = up(at + head->floats * sizeof(float), 4096);
+    at = up(at + ((uint64_t)head->learners + 1) * sizeof(struct seat), LINE);
+    head->taken_at = at;
+    if (head->mode == LOCAL_REPLICAS)
+        at += ((uint64_t)head->learners + 1) * up(head->learners * sizeof(uint64_t), LINE);
+    head->copies = head->mode == LOCAL_REPLICAS ? (uint64_t)head->learners + 1 : 1;
+    head->copy_floats = up(head->floats, 4096 / sizeof(float));
+    head->weights_at = at = up(at, 4096);
+    at += head->copies * head->copy_floats * sizeof(float);
     head->state_at = at;
     at = up(at + head->state_floats * sizeof(float), 4096);
     head->slots_at = at;
+    if (head->slots == 0)
+        head->slots = head->mode == LOCAL_REPLICAS ? slots_for(head->slot_bytes) : 2;
     /* Learners of a direct job step by themselves: no queues. */
     uint64_t slots = head->mode == LOCAL_DIRECT ? 0 : (uint64_t)head->learners * head->slots;
     head->bytes = at + slots * head->slot_bytes;
@@ -130,7 +159,8 @@ tri_status local_layout_make(const struct local_options *options, struct head *h
                           .mode = (uint32_t)options->mode,
                           .locked = options->locked,
                           .learners = options->learners,
-                          .slots = options->slots > 0 ? options->slots : 2,
+                          .slots = options->slots,
+                          .base = options->learners,
                           .layer_count = options->layer_count};
     status = set_layers(options, head, layers, &room, err);
     if (status != TRI_OK)
@@ -141,6 +171,17 @@ tri_status local_layout_make(const struct local_options *options, struct head *h
         optim = *options->optim;
     if (status != TRI_OK)
         return status;
+    if (options->mode == LOCAL_REPLICAS &&
+        (strcmp(optim.ops->name, "sgd") != 0 || options->locked)) {
+        fail(err, TRI_EINPUT, "mode replicas does not go with %s",
+             options->locked ? "locked" : optim.ops->name);
+        fail_why(err, "%s",
+                 options->locked ? "nobody reads weights that another writes"
+                                 : "what an optimiser remembers depends on the order of gradients, "
+                                   "and copies would drift apart");
+        fail_next(err, options->locked ? "leave it out" : "take optimizer sgd, or another mode");
+        return TRI_EINPUT;
+    }
     head->state_floats = head->floats * optim.ops->state_floats;
     memcpy(head->optim_args, optim.args, sizeof optim.args);
     strncpy(head->optim_name, optim.ops->name, sizeof head->optim_name - 1);
@@ -156,8 +197,9 @@ static bool fits(const struct head *head)
            head->layer_count > 0 && head->learners > 0 && head->learners <= LOCAL_LEARNERS_MAX &&
            head->slots > 0 && head->slots <= LOCAL_SLOTS_MAX && head->mode < LOCAL_MODES &&
            head->layers_at <= head->counts_at && head->counts_at <= head->seats_at &&
-           head->seats_at <= head->weights_at && head->weights_at <= head->state_at &&
-           head->state_at <= head->slots_at && head->slots_at <= head->bytes;
+           head->seats_at <= head->taken_at && head->taken_at <= head->weights_at &&
+           head->weights_at <= head->state_at && head->state_at <= head->slots_at &&
+           head->slots_at <= head->bytes;
 }
 
 tri_status local_layout_check(const void *base, size_t bytes, tri_error *err)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "local/replica.h"
 #include "os/clock.h"
 
 /* ---- joining and leaving ---- */
@@ -16,6 +17,7 @@ static void free_learner(struct local_learner *learner)
         mem_free(mem, learner->copies[i].changes);
     }
     crew_close(learner->crew);
+    replica_close(learner);
     mem_free(mem, learner);
 }
 
@@ -44,6 +46,8 @@ static tri_status make_room(struct local_learner *learner,
 {
     const struct head *head = learner->job->head;
     const bool direct = head->mode == LOCAL_DIRECT;
+    if (has_replicas(learner->job) && (options->push_thread || options->pull_thread))
+        return fail(err, TRI_EARG, "learners with copies of their own need no push or pull thread");
     int owns = options->push_thread ? 2 : direct ? 1 : 0;
     int copies = head->mode == LOCAL_SYNC ? 0 : options->pull_thread ? 2 : head->locked ? 1 : 0;
     tri_status status = direct ? crew_open(learner->job, 1, &learner->crew, err) : TRI_OK;
@@ -73,6 +77,8 @@ tri_status local_join(struct local_job *job, const struct local_learner_options 
         free_learner(learner);
         return status;
     }
+    if (has_replicas(job))
+        status = replica_open(learner, err);
     if (has_copies(learner))
         status = copy_refresh(learner, &learner->copies[0], err);
     if (status == TRI_OK)
@@ -92,6 +98,7 @@ void local_leave(struct local_learner *learner)
         return;
     local_drop(learner);
     hands_close(learner);
+    replica_leave(learner);
     seat_leave(learner->job, learner->seat);
     free_learner(learner);
 }
@@ -124,6 +131,13 @@ static tri_status wait_for_round(struct local_learner *learner, tri_error *err)
     return wait_failed(&wait, status, who, "the end of a round", err);
 }
 
+static tri_status refresh_replica(struct local_learner *learner, tri_error *err)
+{
+    tri_status status = replica_refresh(learner, err);
+    learner->fresh_look = status == TRI_OK;
+    return status;
+}
+
 tri_status local_refresh(struct local_learner *learner, tri_error *err)
 {
     struct local_job *job = learner->job;
@@ -133,14 +147,17 @@ tri_status local_refresh(struct local_learner *learner, tri_error *err)
     store(&seat->clock, seat->clock + 1);
     if (job->head->mode == LOCAL_SYNC)
         status = wait_for_round(learner, err);
+    else if (learner->replica != NULL)
+        status = refresh_replica(learner, err);
     else if (learner->pull.on)
         status = pull_over(learner, err);
     else if (has_copies(learner))
         status = copy_refresh(learner, &learner->copies[0], err);
     if (status != TRI_OK)
         return status;
-    learner->version =
-        has_copies(learner) ? learner->copies[learner->front].version : load(&job->head->version);
+    if (learner->replica == NULL)
+        learner->version = has_copies(learner) ? learner->copies[learner->front].version
+                                               : load(&job->head->version);
     if (local_stopping(job))
         return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
     return TRI_OK;
@@ -148,6 +165,8 @@ tri_status local_refresh(struct local_learner *learner, tri_error *err)
 
 const float *local_weights(const struct local_learner *learner, uint32_t layer)
 {
+    if (learner->replica != NULL)
+        return copy_of(learner->job, learner->seat) + learner->job->layers[layer].offset;
     if (!has_copies(learner))
         return local_shared(learner->job, layer);
     return learner->copies[learner->front].weights + learner->job->layers[layer].offset;
@@ -165,6 +184,10 @@ tri_status local_take(struct local_learner *learner, struct local_gradient **out
     tri_status status = TRI_OK;
     if (learner->taken)
         return fail(err, TRI_EARG, "learner %u has a gradient open already", learner->seat);
+    if (learner->replica != NULL && !learner->fresh_look) /* or there may be no room */
+        status = refresh_replica(learner, err);
+    if (status != TRI_OK)
+        return status;
     if (learner->own[0] != NULL)
         learner->gradient.slot = learner->own[learner->fill];
     else
@@ -241,6 +264,22 @@ tri_status deliver(struct local_learner *learner, const struct slot *slot, tri_e
     return TRI_OK;
 }
 
+/* What it was computed from is taken first: the next iteration looks further. */
+static void publish_replica(struct local_learner *learner, const struct slot *slot)
+{
+    struct local_job *job = replica_settle(learner);
+    for (uint32_t l = 0; l < job->head->layer_count; l++)
+        if (slot->parts[l].form != FORM_NONE)
+            layers_changed(job, l);
+    reach(job, LOCAL_AT_HALF_FULL); /* replicas.pml: fill */
+    count_stale(&job->seats[learner->seat], version_by_counts(job), slot->version);
+    queue_publish(job, learner->seat);
+    learner->fresh_look = false;
+    for (uint32_t i = 0; i < job->head->learners; i++)
+        if (load32(&job->seats[i].done) != 0)
+            event_wake(&job->seats[i].space);
+}
+
 tri_status local_publish(struct local_learner *learner, float lr, float divisor, tri_error *err)
 {
     struct local_job *job = learner->job;
@@ -260,6 +299,8 @@ tri_status local_publish(struct local_learner *learner, float lr, float divisor,
         status = push_over(learner, err);
     } else if (job->head->mode == LOCAL_DIRECT) {
         status = deliver(learner, slot, err);
+    } else if (learner->replica != NULL) {
+        publish_replica(learner, slot);
     } else {
         reach(job, LOCAL_AT_HALF_FULL); /* local.pml: fill */
         queue_publish(job, learner->seat);
@@ -275,7 +316,9 @@ tri_status local_flush(struct local_learner *learner, tri_error *err)
     struct local_job *job = learner->job;
     struct seat *seat = &job->seats[learner->seat];
     tri_status status = learner->push.on ? push_idle(learner, err) : TRI_OK;
-    if (status != TRI_OK || job->head->mode == LOCAL_DIRECT)
+    if (learner->replica != NULL)
+        (void)replica_take_all(learner);
+    if (status != TRI_OK || !has_server(job))
         return status;
     struct wait wait = wait_begin(job);
     char who[32];

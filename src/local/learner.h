@@ -46,6 +46,9 @@ struct local_learner {
     struct hand pull;
     bool fresh; /* the pull thread brought something new; its answer, with `full` */
     uint32_t reuse, used;
+
+    struct replica *replica; /* replicas: its own copy in the region; else NULL */
+    bool fresh_look;         /* replicas: refreshed since it published last */
 };
 
 /* hands.c: the two threads. */

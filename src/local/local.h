@@ -9,7 +9,7 @@
  *     learner 1: refresh, compute, take, fill, publish --+--> server: w -= lr g, in place
  *     watch:  progress, checkpoints, the dead and the stuck
  *
- * Three MODES:
+ * Four MODES:
  *   server  the server takes the queues in turn and makes a step of every gradient, with the lr it
  *           came with (asp). Without locks, learners read weights while they change (Hogwild);
  *           `locked` keeps readers and the writer apart.
@@ -17,6 +17,12 @@
  *   sync    a round is one gradient of every living learner: they are added up in the order of the
  *           seats, divided by the sum of their divisors, and stepped once. Who has published waits
  *           for the end of the round. Weights are read in place, and stand still meanwhile.
+ *   replicas  there is no server and no one set of weights: every learner has a copy in the region
+ *           and steps it by the gradients of all learners, its own too, each exactly once. What
+ *           crosses from core to core is gradients, which may be factors and then are small, never
+ *           lines of weights: the mode for processors whose cores share no cache. sgd only. The
+ *           copies differ by the order of additions, no more. Who has fallen behind by all slots
+ *           of another is waited for.
  *
  * Nothing here copies what need not be copied: a learner computes straight into a slot and reads
  * the weights where they lie. A learner that would rather have its own copies asks for a push and a
@@ -31,6 +37,8 @@
  *   - pushed = applied + waiting + torn + discarded, always, where `begun` = pushed + lost +
  *     (1 while a learner is filling one).
  *   - In direct mode a learner killed while it steps leaves a step that is partly there: `partial`.
+ *   - In replicas mode a dead learner's copy is given up. Who sits down in its place copies that of
+ *     another, who rests meanwhile between two iterations. Nothing is ever torn or partial.
  *   - Locks are taken up by the next who wants them; no wait is without end, and each says what it
  *     waits for.
  * Death of the machine is not covered by the region; checkpoints are for that.
@@ -57,9 +65,9 @@
 extern "C" {
 #endif
 
-enum local_mode { LOCAL_SERVER, LOCAL_DIRECT, LOCAL_SYNC };
-#define LOCAL_MODES 3
-const char *local_mode_name(enum local_mode mode); /* "server", "direct", "sync" */
+enum local_mode { LOCAL_SERVER, LOCAL_DIRECT, LOCAL_SYNC, LOCAL_REPLICAS };
+#define LOCAL_MODES 4
+const char *local_mode_name(enum local_mode mode); /* "server", "direct", "sync", "replicas" */
 tri_status local_mode_find(const char *name, enum local_mode *out, tri_error *err);
 
 enum {
@@ -113,6 +121,9 @@ struct local_layer_info {
      * room for these only, unless dense ones may come as well. */
     uint32_t max_rows;
     bool dense_too;
+    /* replicas. 0: no factors. More: gradients are factors of so many samples at most, and dense
+     * ones only with dense_too. window: floats of v a sample, and factors are windows; 0: cols */
+    uint32_t max_factors, window;
 };
 
 struct local_options {
@@ -123,7 +134,7 @@ struct local_options {
     enum local_mode mode;
     bool locked;
     uint32_t learners;         /* seats */
-    uint32_t slots;            /* per learner; 0: 2 */
+    uint32_t slots;            /* per learner; 0: 2; replicas: up to 16, as memory allows */
     const struct optim *optim; /* NULL: sgd */
     const struct local_layer_info *layers;
     uint32_t layer_count;
@@ -171,6 +182,7 @@ struct local_layer {
     uint32_t rows, cols;
     uint32_t bias; /* 0 or rows */
     uint32_t max_rows;
+    uint32_t max_factors, window;      /* window: 0, or floats of v where factors are windows */
     uint32_t dense;                    /* gradients may be dense */
     uint64_t floats;                   /* rows * cols + bias */
     uint64_t offset;                   /* in the weights, in floats; a multiple of 16 */
@@ -191,7 +203,8 @@ struct local_about {
 void local_about(const struct local_job *job, struct local_about *out); /* until local_close() */
 
 /* A layer's weights, where they lie, for initial values before learners start and for reading. In
- * direct mode a learner may write to them between local_direct_begin() and local_direct_end(). */
+ * direct mode a learner may write to them between local_direct_begin() and local_direct_end(). In
+ * replicas mode they are what learners begin with, and those of the last who has left. */
 float *local_shared(const struct local_job *job, uint32_t layer);
 
 /* ---- learners ---- */
@@ -220,7 +233,7 @@ void local_leave(struct local_learner *learner);
 tri_status local_refresh(struct local_learner *learner, tri_error *err);
 
 /* A layer's weights for this iteration: shared ones, or those of the pull thread. Until the next
- * local_refresh(). */
+ * local_refresh(). In replicas mode the learner's own, at the same place until local_close(). */
 const float *local_weights(const struct local_learner *learner, uint32_t layer);
 
 /* The number of gradients that were in these weights; the staleness of the next gradient is counted
@@ -247,10 +260,27 @@ struct local_rows {
 bool local_rows(struct local_gradient *gradient, uint32_t layer, uint32_t count,
                 struct local_rows *out);
 
+/* replicas: or factors of `count` samples, u of count x rows and v of count x width floats (the
+ * layer's window, or cols). Row m of the gradient is the sum over k of u[k][m] times the cols
+ * floats of v[k] from at[k][m] on; at is NULL where factors are no windows: then it is 0. The
+ * gradient of a bias is the sum of u over k. False: the layer takes none, or not so many. */
+struct local_factors {
+    float *u, *v;
+    uint32_t *at;
+    uint32_t width;
+};
+bool local_factors(struct local_gradient *gradient, uint32_t layer, uint32_t count,
+                   struct local_factors *out);
+
 /* Hands the gradient over: w -= lr * (gradient / divisor), or what the optimiser makes of that.
  * TRI_EARG: none was taken, or a row number is out of range. */
 tri_status local_publish(struct local_learner *learner, float lr, float divisor, tri_error *err);
 void local_drop(struct local_learner *learner); /* gives it back unused */
+
+/* replicas: the first `rows` rows of a layer (and of its bias) are as local_refresh() promised;
+ * more are, once more are asked for. Rows that nobody asks for follow with local_publish(), or with
+ * the next local_refresh(). One thread at a time. In other modes it does nothing. */
+void local_catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows);
 
 /* Waits until all that this learner has published is applied. */
 tri_status local_flush(struct local_learner *learner, tri_error *err);
@@ -347,6 +377,9 @@ void local_snapshot_close(const struct local_job *job, struct local_snapshot *sn
  * layer is copied as it is, and `steps` tell how far each had come. One at a time per job;
  * others wait. */
 tri_status local_snapshot_take(struct local_job *job, struct local_snapshot *out, tri_error *err);
+/* replicas: the same of this learner's own copy, by its own thread, between local_publish() and
+ * local_refresh(). local_snapshot_take() asks another learner to rest, and would wait for it. */
+void local_snapshot_own(struct local_learner *learner, struct local_snapshot *out);
 
 /* Puts a snapshot back, of this region or of an earlier one with the same layers, while no server
  * lives (TRI_EARG): weights, the optimiser's memory and the counts of what is applied become the

@@ -19,7 +19,8 @@ struct slot *slot_at(const struct local_job *job, uint32_t seat, uint64_t number
 
 static bool has_space(const struct local_job *job, const struct seat *seat)
 {
-    return waiting_in(seat) < job->head->slots;
+    return has_replicas(job) ? has_room(job, (uint32_t)(seat - job->seats), NULL)
+                             : waiting_in(seat) < job->head->slots;
 }
 
 static tri_status wait_for_space(struct local_job *job, uint32_t number, tri_error *err)
@@ -82,11 +83,10 @@ void queue_finish(struct local_job *job, uint32_t number, bool torn)
     store(&seat->tail, seat->tail + step); /* local.pml: commit */
 }
 
-/* In direct mode what is published is applied. */
+/* Where there is no server, what is published is applied. */
 uint64_t seat_applied(const struct local_job *job, const struct seat *seat)
 {
-    uint64_t done =
-        job->head->mode == LOCAL_DIRECT ? load(&seat->head) : tail_of(seat) - torn_of(seat);
+    uint64_t done = has_server(job) ? tail_of(seat) - torn_of(seat) : load(&seat->head);
     return load(&seat->carried) + done - load(&seat->discarded);
 }
 

@@ -46,6 +46,8 @@ static void bury(struct local_job *job, uint32_t i)
     set_state(seat, LOCAL_SEAT_DEAD, joins_of(seat)); /* local.pml: bury */
     event_wake(&job->head->lock_event);
     event_wake(&job->head->work);
+    if (has_replicas(job)) /* who waits for it to read need not */
+        wake_all(job);
 }
 
 uint32_t local_bury(struct local_job *job)
@@ -84,6 +86,10 @@ static void sit_down(struct local_job *job, uint32_t i)
     store_id(&seat->who, alive_self());
     store32(&seat->holding, 0);
     store32(&seat->given_up, 0);
+    store32(&seat->reads, 0);
+    store32(&seat->whole, 0);
+    store32(&seat->quiet, 0);
+    store32(&seat->done, 0);
     store(&seat->progress_us, clock_us());
     reach(job, LOCAL_AT_SEATS);
     set_state(seat, LOCAL_SEAT_TAKEN, joins_of(seat) + 1); /* local.pml: sit down */
@@ -130,6 +136,8 @@ void seat_leave(struct local_job *job, uint32_t seat)
               joins_of(&job->seats[seat])); /* local.pml: leave */
     event_wake(&job->head->work);
     event_wake(&job->head->news);
+    if (has_replicas(job))
+        wake_all(job);
 }
 
 void local_give_up(struct local_job *job, uint32_t seat)
@@ -145,7 +153,7 @@ bool local_done(const struct local_job *job)
         uint32_t state = state_of(seat);
         bool over =
             state == LOCAL_SEAT_LEFT || (state != LOCAL_SEAT_TAKEN && load32(&seat->given_up) != 0);
-        if (!over || (job->head->mode != LOCAL_DIRECT && waiting_in(seat) > 0))
+        if (!over || (has_server(job) && waiting_in(seat) > 0))
             return false;
     }
     return true;

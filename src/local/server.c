@@ -111,23 +111,6 @@ static tri_status apply_next(struct server *server, uint32_t i, tri_error *err)
     return TRI_OK;
 }
 
-/* Somebody copies the weights: nothing is half done, and it is soon over. If it dies, its hold is
- * taken off here. */
-static void rest(struct local_job *job)
-{
-    struct head *head = job->head;
-    store32(&head->held, 1); /* local.pml: rest */
-    event_wake(&head->news);
-    while (load32(&head->hold) != 0 && !local_stopping(job)) {
-        uint32_t key = event_key(&head->work);
-        bool woken = load32(&head->hold) == 0 || event_wait(&head->work, key, SLICE_MS);
-        struct alive_id who = load_id(&head->snapshooter);
-        if (!woken && !alive_is(&who))
-            store32(&head->hold, 0);
-    }
-    store32(&head->held, 0);
-}
-
 static bool has_work(const struct local_job *job)
 {
     if (local_stopping(job) || load32(&job->head->hold) != 0)
@@ -194,7 +177,7 @@ static tri_status serve(struct server *server, tri_error *err)
         if (hold || !more)
             crew_wake_due(server->crew);
         if (hold)
-            rest(job);
+            rest_if_held(job, HOLD_SERVER);
         else if (more)
             status = go_round(server, err);
         else if (server->options->until_done && is_over(job))
@@ -210,8 +193,9 @@ tri_status local_serve(struct local_job *job, const struct local_serve_options *
                        tri_error *err)
 {
     struct server server = {.job = job, .options = options};
-    if (job->head->mode == LOCAL_DIRECT)
-        return fail(err, TRI_EARG, "a job in direct mode has no server");
+    if (!has_server(job))
+        return fail(err, TRI_EARG, "a job in mode %s has no server",
+                    local_mode_name((enum local_mode)job->head->mode));
     tri_status status = sit_down(job, err);
     if (status != TRI_OK)
         return status;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "local/inside.h"
+#include "local/replica.h"
 #include "os/clock.h"
 
 enum { PAUSE_US = 1000 };
@@ -177,8 +177,9 @@ static uint32_t who_trains(const struct local_job *job, uint32_t own, uint64_t s
         struct local_seat_stats seat;
         local_seat_stats(job, i, &seat);
         bool comes = is_awaited(job, i);
-        bool waits = job->head->mode != LOCAL_DIRECT && seat.counts.waiting > 0;
-        if (i == own ? !waits : !seat.alive && !comes && !waits)
+        bool waits = has_server(job) && seat.counts.waiting > 0;
+        bool done = has_replicas(job) && load32(&job->seats[i].done) != 0;
+        if (i == own ? !waits : (!seat.alive || done) && !comes && !waits)
             continue;
         *silent_us = seat.alive ? seat.idle_us : clock_us() - since_us;
         return i;
@@ -207,6 +208,45 @@ tri_status local_share_end(struct local_job *job, uint32_t own, bool watched, tr
         if (!watched && silent >= (uint64_t)job->wait_ms * 1000)
             return tell_waiting(job, seat, err);
         clock_sleep_us(PAUSE_US);
+    }
+}
+
+/* With a watchdog: nobody publishes any more, and nobody comes who would. */
+static bool others_are_done(const struct local_job *job, uint32_t own)
+{
+    for (uint32_t i = 0; i < job->head->learners; i++) {
+        const struct sitter sitter = seat_sitter(&job->seats[i]);
+        const bool ended = sitter.state == LOCAL_SEAT_LEFT ||
+                           (sitter.alive && load32(&job->seats[i].done) != 0) ||
+                           (!sitter.alive && load32(&job->seats[i].given_up) != 0);
+        if (i != own && !ended)
+            return false;
+    }
+    return true;
+}
+
+tri_status local_share_drain(struct local_learner *learner, bool watched, tri_error *err)
+{
+    struct local_job *job = learner->job;
+    const uint32_t own = learner->seat;
+    uint64_t since = clock_us(), silent = 0;
+    store32(&job->seats[own].done, 1); /* replicas.pml: done */
+    wake_all(job);
+    for (;;) {
+        const uint32_t key = event_key(&job->seats[own].space);
+        const bool stopping = local_stopping(job);
+        const uint32_t seat = watched ? LOCAL_ANY : who_trains(job, own, since, &silent);
+        const bool over = watched ? others_are_done(job, own) : seat == LOCAL_ANY;
+        local_touch(learner);
+        if (replica_take_all(learner))
+            continue;
+        if (over) /* looked at before the last look at what they published */
+            return TRI_OK;
+        if (stopping)
+            return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
+        if (!watched && silent >= (uint64_t)job->wait_ms * 1000)
+            return tell_waiting(job, seat, err);
+        (void)event_wait(&job->seats[own].space, key, SLICE_MS);
     }
 }
 

@@ -41,6 +41,10 @@ tri_status local_share_take(struct local_learner *learner, struct local_gradient
  * again, and is waited for as long as it takes; otherwise the dead count as done, and who did not
  * begin, or gives no sign of life, for wait_ms is reported (TRI_ETIMEOUT). */
 tri_status local_share_end(struct local_job *job, uint32_t seat, bool watched, tri_error *err);
+/* replicas: this learner publishes no more, and takes what the others do until they publish no
+ * more, either; its copy then has all there is. Before local_leave(), for who uses the result. As
+ * to waiting it is like local_share_end(). */
+tri_status local_share_drain(struct local_learner *learner, bool watched, tri_error *err);
 /* Waits until all have come once, for wait_ms at most; who has not is then given up. To be called
  * before closing: who comes to a region that all have left takes it for a dead job's. */
 void local_share_await_all(struct local_job *job);

@@ -34,22 +34,63 @@ static bool server_lives(const struct local_job *job)
     return alive_is(&server);
 }
 
-/* The server rests, or there is none. One that starts meanwhile sees the hold first. */
-static tri_status hold_server(struct local_job *job, tri_error *err)
+void rest_if_held(struct local_job *job, uint32_t target)
+{
+    struct head *head = job->head;
+    uint32_t word;
+    if (!is_held(job, target, &word))
+        return;
+    store32(&head->held, word); /* local.pml: rest */
+    event_wake(&head->news);
+    while (load32(&head->hold) == word && !local_stopping(job)) {
+        uint32_t key = event_key(&head->work);
+        bool woken = load32(&head->hold) != word || event_wait(&head->work, key, SLICE_MS);
+        struct alive_id who = load_id(&head->snapshooter);
+        uint32_t theirs = word;
+        if (!woken && !alive_is(&who))
+            (void)__atomic_compare_exchange_n(&head->hold, &theirs, 0, false, __ATOMIC_ACQ_REL,
+                                              __ATOMIC_ACQUIRE);
+    }
+}
+
+/* It has said so, or is a learner that is between two iterations and will see the wish before the
+ * next. */
+static bool rests(const struct local_job *job, uint32_t target, uint32_t word)
+{
+    return load32(&job->head->held) == word ||
+           (target != HOLD_SERVER && is_quiet(&job->seats[target]));
+}
+
+static bool target_lives(const struct local_job *job, uint32_t target)
+{
+    if (target == HOLD_SERVER)
+        return server_lives(job);
+    return seat_sitter(&job->seats[target]).alive && load32(&job->seats[target].whole) != 0;
+}
+
+/* Under the lock of snapshots: the target rests, or is not there (*held). One that starts meanwhile
+ * sees the wish first. */
+static tri_status hold(struct local_job *job, uint32_t target, bool *held, tri_error *err)
 {
     struct head *head = job->head;
     struct wait wait = wait_begin(job);
     tri_status status = TRI_OK;
-    store32(&head->hold, 1); /* local.pml: hold */
+    store32(&head->hold_number, head->hold_number + 1);
+    const uint32_t word = hold_word(head->hold_number, target);
+    __atomic_store_n(&head->hold, word, __ATOMIC_SEQ_CST); /* local.pml: hold */
     event_wake(&head->work);
-    while (status == TRI_OK && load32(&head->held) == 0 && server_lives(job)) {
+    if (target != HOLD_SERVER)
+        event_wake(&job->seats[target].space);
+    while (status == TRI_OK && !rests(job, target, word) && target_lives(job, target)) {
         uint32_t key = event_key(&head->news);
-        if (load32(&head->held) == 0 && server_lives(job))
+        if (!rests(job, target, word) && target_lives(job, target))
             status = wait_more(&wait, &head->news, key, NULL);
     }
-    if (status == TRI_EEVICTED) /* the server is about to end; the weights are still there */
+    *held = rests(job, target, word);
+    if (status == TRI_EEVICTED) /* the target is about to end; the weights are still there */
         status = TRI_OK;
-    return wait_failed(&wait, status, "a snapshot", "the server to rest", err);
+    return wait_failed(&wait, status, "a snapshot",
+                       target == HOLD_SERVER ? "the server to rest" : "a learner to rest", err);
 }
 
 static void let_go(struct local_job *job)
@@ -75,7 +116,8 @@ static void copy_all(const struct local_job *job, struct local_snapshot *out)
 static tri_status take_with_server(struct local_job *job, struct local_snapshot *out,
                                    tri_error *err)
 {
-    tri_status status = hold_server(job, err);
+    bool held;
+    tri_status status = hold(job, HOLD_SERVER, &held, err);
     if (status == TRI_OK) {
         reach(job, LOCAL_AT_HELD);
         copy_all(job, out);
@@ -97,8 +139,12 @@ static tri_status take_direct(struct local_job *job, struct local_snapshot *out,
     return TRI_OK;
 }
 
+static tri_status take_replica(struct local_job *job, struct local_snapshot *out, tri_error *err);
+
 tri_status local_snapshot_take(struct local_job *job, struct local_snapshot *out, tri_error *err)
 {
+    if (has_replicas(job))
+        return take_replica(job, out, err);
     tri_status status = lock_take(job, &job->head->snapshot, "snapshots", NULL, err);
     if (status != TRI_OK)
         return status;
@@ -110,6 +156,86 @@ tri_status local_snapshot_take(struct local_job *job, struct local_snapshot *out
     return status;
 }
 
+/* ---- replicas ---- */
+
+/* A learner whose copy is whole and who can be asked to rest. */
+static uint32_t find_whole(const struct local_job *job, uint32_t except)
+{
+    for (uint32_t i = 0; i < job->head->learners; i++)
+        if (i != except && target_lives(job, i))
+            return i;
+    return LOCAL_ANY;
+}
+
+tri_status source_hold(struct local_job *job, uint32_t except, struct source *out, tri_error *err)
+{
+    tri_status status = lock_take(job, &job->head->snapshot, "snapshots", NULL, err);
+    if (status != TRI_OK)
+        return status;
+    store_id(&job->head->snapshooter, alive_self());
+    *out = (struct source){.reader = load32(&job->head->base), .exact = true};
+    bool found = false, held;
+    uint32_t seat;
+    while (status == TRI_OK && !found && (seat = find_whole(job, except)) != LOCAL_ANY) {
+        status = hold(job, seat, &held, err); /* replicas.pml: hold */
+        found = held || local_stopping(job);  /* else it has died or left: another one, perhaps */
+        if (found)
+            *out = (struct source){.reader = seat, .exact = held};
+    }
+    if (status != TRI_OK)
+        source_let_go(job);
+    return status;
+}
+
+void source_let_go(struct local_job *job)
+{
+    let_go(job);
+    store_id(&job->head->snapshooter, (struct alive_id){0});
+    robust_unlock(&job->head->snapshot);
+}
+
+/* Layers that no gradient was of are as they were when the region was filled. */
+void copy_layers(const struct local_job *job, uint32_t reader, float *to)
+{
+    for (uint32_t l = 0; l < job->head->layer_count; l++) {
+        const struct local_layer *layer = &job->layers[l];
+        const float *from = load(&job->steps[l]) > 0 ? copy_of(job, reader) : job->weights;
+        if (from != to)
+            update_copy(to + layer->offset, from + layer->offset, layer->floats);
+    }
+}
+
+static void snapshot_of(const struct local_job *job, uint32_t reader, struct local_snapshot *out)
+{
+    const uint64_t *row = taken_row(job, reader);
+    out->version = version_of_row(job, row);
+    for (uint32_t i = 0; i < job->head->learners; i++)
+        out->applied[i] =
+            load(&job->seats[i].carried) + load(&row[i]) - load(&job->seats[i].discarded);
+    for (uint32_t l = 0; l < job->head->layer_count; l++)
+        out->steps[l] = load(&job->steps[l]);
+    copy_layers(job, reader, out->weights);
+}
+
+void local_snapshot_own(struct local_learner *learner, struct local_snapshot *out)
+{
+    snapshot_of(replica_settle(learner), local_seat(learner), out);
+    out->exact = true;
+}
+
+static tri_status take_replica(struct local_job *job, struct local_snapshot *out, tri_error *err)
+{
+    struct source source;
+    tri_status status = source_hold(job, LOCAL_ANY, &source, err);
+    if (status != TRI_OK)
+        return status;
+    reach(job, LOCAL_AT_HELD);
+    snapshot_of(job, source.reader, out);
+    out->exact = source.exact;
+    source_let_go(job);
+    return TRI_OK;
+}
+
 /* ---- putting one back ---- */
 
 static tri_status may_restore(const struct local_job *job, const struct local_snapshot *snapshot,
@@ -117,7 +243,7 @@ static tri_status may_restore(const struct local_job *job, const struct local_sn
 {
     struct local_stats stats;
     local_stats(job, &stats);
-    if (stats.server_alive || (drain && stats.alive > 0))
+    if (stats.server_alive || ((drain || has_replicas(job)) && stats.alive > 0))
         return fail(err, TRI_EARG, "weights cannot be put back while %s",
                     stats.server_alive ? "the server lives" : "learners live");
     if (snapshot->floats != job->head->floats || snapshot->state_floats != job->head->state_floats)
@@ -130,7 +256,9 @@ static tri_status may_restore(const struct local_job *job, const struct local_sn
 static void restore_counts(struct local_job *job, uint32_t i, uint64_t applied, bool drain)
 {
     struct seat *seat = &job->seats[i];
-    if (drain && job->head->mode != LOCAL_DIRECT)
+    if (has_replicas(job))
+        store(&taken_row(job, job->head->learners)[i], load(&seat->head));
+    if (drain && has_server(job))
         store(&seat->tail, load(&seat->tail) + waiting_in(seat));
     uint64_t have = seat_applied(job, seat);
     if (have > applied)
@@ -149,7 +277,9 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
         status = lock_write(job, err);
     if (status != TRI_OK)
         return status;
-    (void)server_recover(job);
+    if (has_server(job))
+        (void)server_recover(job);
+    store32(&head->base, head->learners);
     uint64_t sum = 0;
     for (uint32_t i = 0; i < head->learners; i++) {
         restore_counts(job, i, snapshot->applied[i], drain);

@@ -7,14 +7,14 @@
 static void count_seat(const struct local_job *job, const struct seat *seat,
                        struct local_counts *out)
 {
-    const bool direct = job->head->mode == LOCAL_DIRECT;
+    const bool direct = job->head->mode == LOCAL_DIRECT, queues = has_server(job);
     uint64_t carried = load(&seat->carried), begun = load(&seat->begun), head = load(&seat->head);
     uint64_t open = load32(&seat->holding) != 0 && begun > head ? 1 : 0;
     uint64_t missing = begun > head ? begun - head - open : 0;
     *out = (struct local_counts){.begun = carried + begun,
                                  .pushed = carried + head,
                                  .applied = seat_applied(job, seat),
-                                 .waiting = direct ? 0 : head - tail_of(seat),
+                                 .waiting = queues ? head - tail_of(seat) : 0,
                                  .lost = direct ? 0 : missing,
                                  .partial = direct ? missing : 0,
                                  .torn = torn_of(seat),
@@ -75,7 +75,7 @@ void local_stats(const struct local_job *job, struct local_stats *out)
             seat.state == LOCAL_SEAT_DEAD || (seat.state == LOCAL_SEAT_TAKEN && !seat.alive);
         add(&out->counts, &seat.counts);
     }
-    out->version = load(&head->version);
+    out->version = has_replicas(job) ? version_by_counts(job) : load(&head->version);
     out->round = load(&head->round);
     /* The count first: a server that is in it has written down who it is. The other way round one
      * that sits down in between looks as if it had come and died. */

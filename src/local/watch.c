@@ -39,7 +39,7 @@ static void checkpoint(struct watch *watch, bool first)
     struct local_job *job = watch->job;
     tri_error err;
     tri_status status = local_snapshot_take(job, &watch->next, &err);
-    if (status == TRI_OK && !first && !watch->next.exact && job->head->mode != LOCAL_DIRECT)
+    if (status == TRI_OK && !first && !watch->next.exact && has_server(job))
         status = fail(&err, TRI_EPEER, "a dead server has left a gradient half applied");
     if (status == TRI_OK) {
         struct local_snapshot old = watch->last;
@@ -161,7 +161,7 @@ static tri_status look_at_server(struct watch *watch, const struct local_stats *
                                  tri_error *err)
 {
     struct local_job *job = watch->job;
-    if (job->head->mode == LOCAL_DIRECT || watch->options->start_server == NULL)
+    if (!has_server(job) || watch->options->start_server == NULL)
         return TRI_OK;
     if (stats->server_alive) {
         watch->server_expected = 0;
@@ -227,7 +227,7 @@ static tri_status restart_all(struct watch *watch, tri_error *err)
     tri_status status = stop_server(watch, err);
     if (status == TRI_OK)
         status = local_restore(job, &watch->last, true, err);
-    if (status == TRI_OK && job->head->mode != LOCAL_DIRECT && options->start_server != NULL)
+    if (status == TRI_OK && has_server(job) && options->start_server != NULL)
         status = start_server(watch, err);
     for (uint32_t i = 0; i < job->head->learners && status == TRI_OK; i++) {
         store32(&job->seats[i].given_up, 0);

@@ -23,7 +23,7 @@ struct agree_layer {
     tri_kind kind;
     uint32_t rows, cols; /* at least 1 each */
     bool bias;
-    uint32_t max_factor_rows; /* K; 0: never gives factors, and is planned like TRI_OTHER */
+    uint32_t max_factor_rows;         /* K; 0: never gives factors, and is planned like TRI_OTHER */
     uint32_t max_rows, window_floats; /* as in tri_layer_info; not looked at by the plan */
 };
 

@@ -91,7 +91,7 @@ static tri_status check_transport(const char *text, tri_error *err)
 
 static const char *const failure_choices[] = {"continue", "stop", NULL};
 static const char *const mode_choices[] = {"network", "local", NULL};
-static const char *const local_choices[] = {"server", "direct", "sync", NULL};
+static const char *const local_choices[] = {"server", "direct", "sync", "replicas", NULL};
 static const char *const apart_choices[] = {"inside", "apart", NULL};
 static const char *const log_choices[] = {"off", "error", "warn", "info", "debug", "trace", NULL};
 
@@ -257,7 +257,8 @@ static const struct setting table[] = {
      .choices = local_choices,
      .fallback = "server",
      .help =
-         "who steps shared parameters: a server, each learner (direct), or all in rounds (sync)"},
+         "who steps parameters: a server; each learner the shared ones (direct) or a copy of its "
+         "own (replicas); all in rounds (sync)"},
     {.group = "local",
      .name = "locked",
      .variable = "TRIDENT_LOCKED",

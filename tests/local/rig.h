@@ -28,6 +28,12 @@ static const struct local_layer_info rig_layers[3] = {
 };
 enum { RIG_LAYERS = 3 };
 
+/* Does such a job have a server? */
+static inline bool rig_serves(enum local_mode mode)
+{
+    return mode == LOCAL_SERVER || mode == LOCAL_SYNC;
+}
+
 static inline struct local_options rig_options(enum local_mode mode, uint32_t learners)
 {
     static int number;

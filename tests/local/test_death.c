@@ -36,12 +36,12 @@ static void kill_learner(enum local_mode mode, bool locked, int hands, enum loca
                                               .pull_thread = (hands & 2) != 0},
                                   .count = COUNT};
     pid_t server = 0;
-    if (mode != LOCAL_DIRECT) {
+    if (rig_serves(mode)) {
         static const struct local_serve_options serve = {.until_done = false};
         server = rig_fork(&options, LOCAL_AT_NOTHING, 0, rig_serve_child, (void *)&serve);
     }
     /* Pulls are skipped when nothing has changed: the second comes for sure, a fourth may not. */
-    uint32_t nth = at == LOCAL_AT_PULL || at == LOCAL_AT_READING ? 1 : 3;
+    uint32_t nth = at == LOCAL_AT_PULL || at == LOCAL_AT_READING ? 1 : at == LOCAL_AT_HELD ? 0 : 3;
     pid_t victim = rig_fork(&options, at, nth, learn, &wishes[0]);
     pid_t other = rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wishes[1]);
     int end = rig_wait(victim);
@@ -69,7 +69,7 @@ static void kill_learner(enum local_mode mode, bool locked, int hands, enum loca
         assert_int_equal(stats.counts.lost, 0);
     if (mode == LOCAL_DIRECT && at == LOCAL_AT_HALF_STEP)
         assert_int_equal(stats.counts.partial, 1);
-    if (mode == LOCAL_SERVER)
+    if (mode == LOCAL_SERVER || mode == LOCAL_REPLICAS)
         assert_true(rig_value(job) == (float)stats.counts.applied);
     rig_remove(job);
 }
@@ -101,6 +101,16 @@ TEST(a_learner_may_die_in_the_middle_of_a_step_of_its_own)
             kill_learner(LOCAL_DIRECT, locked != 0, 0, steps[i]);
     kill_learner(LOCAL_DIRECT, true, 0, LOCAL_AT_WRITING);
     kill_learner(LOCAL_DIRECT, true, 3, LOCAL_AT_WRITING);
+}
+
+TEST(a_learner_with_a_copy_of_its_own_may_die_at_every_step)
+{
+    (void)state;
+    static const enum local_step steps[] = {
+        LOCAL_AT_TAKEN,   LOCAL_AT_HALF_FULL, LOCAL_AT_PUBLISHED, LOCAL_AT_HALF_STEP,
+        LOCAL_AT_STEPPED, LOCAL_AT_COMMITTED, LOCAL_AT_HELD};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        kill_learner(LOCAL_REPLICAS, false, 0, steps[i]);
 }
 
 static int join_only(struct local_job *job, void *arg)
@@ -340,6 +350,7 @@ int main(void)
         cmocka_unit_test(a_learner_may_die_at_every_step_of_a_push),
         cmocka_unit_test(a_learner_may_die_in_a_pull_and_with_the_lock),
         cmocka_unit_test(a_learner_may_die_in_the_middle_of_a_step_of_its_own),
+        cmocka_unit_test(a_learner_with_a_copy_of_its_own_may_die_at_every_step),
         cmocka_unit_test(a_learner_may_die_with_the_lock_of_the_seats),
         cmocka_unit_test(a_server_may_die_at_every_step_and_each_gradient_is_applied_once),
         cmocka_unit_test(sync_goes_on_without_the_dead),

@@ -106,7 +106,7 @@ static void begin(struct plan *plan, enum local_mode mode)
     assert_int_equal(local_snapshot_open(plan->job, &plan->from, NULL), TRI_OK);
     assert_int_equal(local_snapshot_take(plan->job, &plan->from, NULL), TRI_OK);
     plan->count = plan->count > 0 ? plan->count : COUNT;
-    if (mode != LOCAL_DIRECT)
+    if (rig_serves(mode))
         assert_int_equal(start_server(plan, NULL), TRI_OK);
     for (uint32_t i = 0; i < SEATS; i++)
         assert_int_equal(start_learner(plan, i, NULL), TRI_OK);
