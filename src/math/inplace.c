@@ -130,12 +130,13 @@ static void step_panel(const struct block *block, size_t col, size_t packed)
                                   .count = block->count,
                                   .cols = cols,
                                   .packed = packed,
-                                  .x = block->x,
+                                  .x = p->keeps ? NULL : block->x,
                                   .dx = p->dx != NULL ? block->dx : NULL,
                                   .dy = block->dy,
                                   .batch = shape->batch,
                                   .alpha = p->alpha};
-    pack(p->x + col, shape, cols, packed, block->x);
+    if (!p->keeps)
+        pack(p->x + col, shape, cols, packed, block->x);
     if (p->dx != NULL && (p->adds || block->row > 0))
         pack(p->dx + col, shape, cols, packed, block->dx);
     else if (p->dx != NULL)
@@ -174,7 +175,7 @@ void inplace_dense(const struct inplace_kernel *kernel, const struct inplace_den
         for (size_t col = 0; col < shape->cols; col += packed)
             step_panel(&block, col, packed);
     }
-    if (p->bias != NULL)
+    if (p->bias != NULL && !p->keeps)
         step_bias(kernel, p, scratch);
 }
 

@@ -140,6 +140,30 @@ static void try_kernel(const struct inplace_kernel *kernel, const struct trial *
     free(dx);
 }
 
+/* The same dx, and the weights as they were. */
+static void try_keeping(const struct inplace_kernel *kernel, const struct trial *t, bool adds)
+{
+    const size_t weights = t->shape.rows * t->shape.cols, values = t->shape.batch * t->shape.cols;
+    float *w = copy_of(t->w, weights), *bias = copy_of(t->bias, t->shape.rows);
+    float *dx = copy_of(t->dx, values);
+    const struct inplace_dense p = {.shape = t->shape,
+                                    .w = w,
+                                    .bias = bias,
+                                    .dy = t->dy,
+                                    .dx = dx,
+                                    .adds = adds,
+                                    .keeps = true,
+                                    .alpha = NAN};
+    memset(t->scratch, 0xFF, inplace_scratch_floats(&t->shape) * sizeof(float));
+    inplace_dense(kernel, &p, t->scratch);
+    equal(inplace_kernel_name(kernel), "dx", t, dx, t->want_dx, values);
+    assert_memory_equal(w, t->w, weights * sizeof *w);
+    assert_memory_equal(bias, t->bias, t->shape.rows * sizeof *bias);
+    free(w);
+    free(bias);
+    free(dx);
+}
+
 TEST(every_kernel_steps_a_layer_as_the_plain_chains_do)
 {
     (void)state;
@@ -154,6 +178,7 @@ TEST(every_kernel_steps_a_layer_as_the_plain_chains_do)
             for (size_t j = 0; inplace_kernel_at(j) != NULL; j++) {
                 try_kernel(inplace_kernel_at(j), &t, adds, true);
                 try_kernel(inplace_kernel_at(j), &t, adds, false);
+                try_keeping(inplace_kernel_at(j), &t, adds);
             }
             trial_fini(&t);
         }
@@ -174,6 +199,10 @@ TEST(rows_without_a_gradient_are_left_alone)
             .shape = t.shape, .w = w, .x = t.x, .dy = t.dy, .dx = t.dx, .alpha = alpha};
         inplace_dense(inplace_kernel_at(j), &p, t.scratch);
         assert_memory_equal(w + (size_t)17 * 30, t.w + (size_t)17 * 30, 30 * sizeof *w);
+        for (size_t i = 0; i < (size_t)2 * 30; i++)
+            assert_true(t.dx[i] == t.dx[i]);
+        p.keeps = true;
+        inplace_dense(inplace_kernel_at(j), &p, t.scratch);
         for (size_t i = 0; i < (size_t)2 * 30; i++)
             assert_true(t.dx[i] == t.dx[i]);
         free(w);
