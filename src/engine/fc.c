@@ -12,7 +12,7 @@ struct fc {
     struct dense_shape shape;
     bool relu;
     float *scratch;
-    float *sums; /* for a second user of the input; NULL: not needed */
+    float *sums; /* for a second user of the input, and many samples; NULL: not needed */
     const struct inplace_kernel *step;
     void *product; /* scratch; NULL: learns in one pass */
 };
@@ -80,12 +80,38 @@ static void weigh(struct op *op)
     op->param->v = op->in[0]->out.data;
 }
 
+/* Few samples: one pass over the rows that have a gradient, up to six times as fast as panels of
+ * columns at one sample. Panels win from FEW on. */
+static bool is_few(const struct fc *fc)
+{
+    enum { FEW = 5 };
+    return fc->shape.batch < FEW;
+}
+
+static void backward_few(struct op *op)
+{
+    const struct fc *fc = op->own;
+    struct op *in = op->in[0];
+    const struct inplace_dense pass = {.shape = fc->shape,
+                                       .w = op->param->weights,
+                                       .dy = op->diff.data,
+                                       .dx = in->diff.data,
+                                       .adds = in->diff_written,
+                                       .keeps = true};
+    inplace_dense(fc->step, &pass, fc->scratch);
+    in->diff_written = true;
+}
+
 static void backward(struct op *op)
 {
     struct fc *fc = op->own;
     struct op *in = op->in[0];
     if (!in->wants_diff)
         return;
+    if (is_few(fc)) {
+        backward_few(op);
+        return;
+    }
     float *to = in->diff_written ? fc->sums : in->diff.data;
     struct dense_inputs product = {
         .shape = fc->shape, .w = op->param->weights, .dy = op->diff.data, .dx = to};
@@ -181,8 +207,9 @@ static bool make_own(struct op *op, bool relu)
         if (fc->product == NULL)
             return false;
     }
-    fc->sums = in->wants_diff ? op_floats(op->mem, fc->shape.batch * fc->shape.cols) : NULL;
-    return fc->scratch != NULL && (!in->wants_diff || fc->sums != NULL);
+    const bool sums = in->wants_diff && !is_few(fc);
+    fc->sums = sums ? op_floats(op->mem, fc->shape.batch * fc->shape.cols) : NULL;
+    return fc->scratch != NULL && (!sums || fc->sums != NULL);
 }
 
 static bool make(struct op *op, uint32_t outputs, uint32_t inputs, bool relu)
