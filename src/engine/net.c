@@ -323,6 +323,12 @@ void net_use_weights(struct net *net, size_t param, float *weights, float *bias)
     op_use_weights(net->layers[param], weights, bias);
 }
 
+void net_give_windows(struct net *net)
+{
+    for (size_t i = 0; i < net->layer_count; i++)
+        op_give_windows(net->layers[i]);
+}
+
 size_t net_buffers(const struct net *net)
 {
     return 2 * net->norm_count;

@@ -42,6 +42,10 @@ struct param *net_param(struct net *net, size_t i);
  * memory for them is given back, and its values with it: copy them first. Any layer of any net. */
 void net_use_weights(struct net *net, size_t param, float *weights, float *bias);
 
+/* From now on weigh() leaves the gradients of layers that have such a form (filters over text) as
+ * windows of tri_update_info: nothing is multiplied out. For good. */
+void net_give_windows(struct net *net);
+
 /* Buffers that belong to a model and are no parameters: running statistics. */
 struct net_buffer {
     char name[OP_NAME + 20]; /* "bn1.running_mean" */

@@ -59,14 +59,17 @@ struct param {
     float *own_weights, *own_bias; /* the operator's memory for them; NULL after op_use_weights() */
     uint32_t fan_in,
         fan_out; /* for initial values; 0: weights begin with 1 (a scale), bias with 0 */
-    /* What weigh() left: sums over the samples of the batch, in one of the three forms of
+    /* What weigh() left: sums over the samples of the batch, in one of the four forms of
      * tri_update_info. Valid until the operator's next forward(). */
     float *dense, *dense_bias;
     const float *u, *v;
-    uint32_t factor_rows; /* of a layer that gives factors: the batch; else 0 */
+    uint32_t factor_rows; /* of a layer that gives factors or windows: the batch; else 0 */
     const float *row_values;
     const uint32_t *row_numbers;
-    uint32_t row_count;
+    uint32_t row_count, max_rows; /* max_rows: of any batch; 0 where there are none */
+    const uint32_t *at;
+    uint32_t window_floats; /* of v in a sample, in windows; 0: the layer has no such form */
+    bool as_windows;        /* weigh() leaves them, by op_give_windows(), and no dense gradient */
 };
 
 struct op;
@@ -128,6 +131,10 @@ bool op_make_param(struct op *op, const struct param *like, bool bias, bool dens
  * address) and rows floats; bias is not looked at where there is none. They are the caller's, and
  * must live as long as the operator is used. Its own memory is given back, with what was in it. */
 void op_use_weights(struct op *op, float *weights, float *bias);
+
+/* From now on weigh() leaves windows, if the layer has such a form: the memory of its dense
+ * gradient is given back. */
+void op_give_windows(struct op *op);
 
 /* learn(), or weigh(), backward() and a step; of an operator with parameters, or with none. */
 void op_learn(struct op *op, float alpha);
@@ -207,7 +214,7 @@ tri_status op_embed_new(const struct op_frame *frame, struct op *tokens, uint32_
 /* textconv.c: filters over `window` positions of an embedding, relu, and the maximum over all
  * positions: a vector of filters. Windows reach window - 1 positions over both ends, where
  * everything is zero. Rows of its layer: filters; columns: window x width, position after position.
- */
+ * Gives a dense gradient, or windows: u is its diff, v the texts with zeros around each. */
 tri_status op_textconv_new(const struct op_frame *frame, struct op *in, uint32_t filters,
                            uint32_t window, struct op **out, tri_error *err);
 
