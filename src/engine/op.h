@@ -76,6 +76,7 @@ struct op;
 
 struct op_kind {
     const char *name; /* "conv", as in tables of times */
+    bool by_rows;     /* forward() says op_reads() itself, of a few rows at a time if it can */
     void (*forward)(struct op *op, bool training);
     void (*weigh)(struct op *op);    /* NULL: no parameters */
     void (*backward)(struct op *op); /* NULL: an input */
@@ -85,6 +86,14 @@ struct op_kind {
     void (*learn)(struct op *op, float alpha);
     void (*free)(struct op *op); /* of the operator's own, not of struct op */
 };
+
+/* Who wants to know which parameters forward() is about to read. */
+struct op_reader {
+    void (*call)(void *ctx, size_t rows); /* NULL: nobody */
+    void *ctx;
+};
+
+enum { OP_ROWS = 48 }; /* that forward() reads at a time where it goes by rows */
 
 struct op {
     const struct op_kind *kind;
@@ -103,8 +112,17 @@ struct op {
     const struct peaks *peaks;
     struct param *param; /* owned; NULL: none */
     uint32_t first; /* row that learn() begins with, and forward() if it can; see net_avoid() */
-    void *own;      /* the kind's */
+    struct op_reader reader; /* while forward() runs; set for kinds that go by rows */
+    void *own;               /* the kind's */
 };
+
+/* The first `rows` rows of the layer are about to be read, weights and bias. They may change in
+ * this call, and not after it. Ascending; the last one is for all rows. */
+static inline void op_reads(const struct op *op, size_t rows)
+{
+    if (op->reader.call != NULL)
+        op->reader.call(op->reader.ctx, rows);
+}
 
 /* The frame of an operator, zeroed but for what is given: for the constructors below. The name is
  * copied. wants_diff of the new one is true if an input's is or if it has a layer of parameters

@@ -23,6 +23,11 @@ struct conv {
     size_t *begins;
 };
 
+static void reads(void *ctx, size_t filters)
+{
+    op_reads(ctx, filters);
+}
+
 static void forward(struct op *op, bool training)
 {
     (void)training;
@@ -33,7 +38,9 @@ static void forward(struct op *op, bool training)
                                  .x = op->in[0]->out.data,
                                  .best = op->out.data,
                                  .at = conv->at,
-                                 .first = op->first};
+                                 .first = op->first,
+                                 .reads = op->reader.call != NULL ? reads : NULL,
+                                 .ctx = op};
     textconv_forward(conv->kernel, &best, conv->scratch);
     float *y = op->out.data;
     for (size_t i = 0; i < conv->shape.batch * conv->shape.filters; i++)
@@ -266,6 +273,7 @@ static void free_own(struct op *op)
 }
 
 static const struct op_kind kind = {.name = "textconv",
+                                    .by_rows = true,
                                     .forward = forward,
                                     .weigh = weigh,
                                     .backward = backward,
