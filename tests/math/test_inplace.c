@@ -184,6 +184,25 @@ TEST(every_kernel_steps_a_layer_as_the_plain_chains_do)
         }
 }
 
+/* Blocks of rows that are all to be stepped, and that tiles do not fill: scratch memory must do. */
+TEST(blocks_may_be_full)
+{
+    (void)state;
+    static const struct dense_shape shapes[] = {{1030, 9, 3}, {920, 5, 8}, {70, 5, 140}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct trial t;
+        trial_init(&t, shapes[i], false, 5);
+        for (size_t m = 0; m < shapes[i].rows * shapes[i].batch; m++)
+            t.dy[m] = (float)(m % 5) + 0.5F;
+        want(&t, false);
+        for (size_t j = 0; inplace_kernel_at(j) != NULL; j++) {
+            try_kernel(inplace_kernel_at(j), &t, false, true);
+            try_keeping(inplace_kernel_at(j), &t, false);
+        }
+        trial_fini(&t);
+    }
+}
+
 TEST(rows_without_a_gradient_are_left_alone)
 {
     (void)state;
@@ -335,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_steps_a_layer_as_the_plain_chains_do),
+        cmocka_unit_test(blocks_may_be_full),
         cmocka_unit_test(rows_without_a_gradient_are_left_alone),
         cmocka_unit_test(rows_of_every_length_are_stepped_to_their_end),
         cmocka_unit_test(two_learners_step_the_same_weights),
