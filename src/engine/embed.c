@@ -125,10 +125,14 @@ static const struct op_kind kind = {.name = "embed",
 
 static bool make(struct op *op, uint32_t words, uint32_t width)
 {
-    struct param like = {
-        .kind = TRI_EMBED, .rows = words, .cols = width, .fan_in = width, .fan_out = width};
-    memcpy(like.name, op->name, sizeof like.name);
     struct shape3 shape = {op->in[0]->out.shape.channels, 1, width};
+    struct param like = {.kind = TRI_EMBED,
+                         .rows = words,
+                         .cols = width,
+                         .fan_in = width,
+                         .fan_out = width,
+                         .max_rows = op->batch * shape.channels};
+    memcpy(like.name, op->name, sizeof like.name);
     op->own = mem_array(op->mem, (size_t)op->batch * shape.channels, sizeof(uint32_t));
     return op->own != NULL && op_make_plain(op, shape) && op_make_param(op, &like, false, false);
 }

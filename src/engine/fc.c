@@ -12,9 +12,10 @@ struct fc {
     struct dense_shape shape;
     bool relu;
     float *scratch;
-    float *sums; /* for a second user of the input; NULL: not needed */
+    float *sums; /* for a second user of the input, and many samples; NULL: not needed */
     const struct inplace_kernel *step;
     void *product; /* scratch; NULL: learns in one pass */
+    float *some;   /* outputs of OP_ROWS rows, of few samples; NULL: not needed */
 };
 
 /* Nobody can guess signs, so jumps are slow; loops over GROUP become vectors. */
@@ -40,6 +41,13 @@ static void relu_back(float *restrict diff, const float *restrict y, size_t coun
         diff[i] = y[i] > 0 ? diff[i] : 0;
 }
 
+/* Few samples: they can go row by row, there and back. */
+static bool is_few(const struct fc *fc)
+{
+    enum { FEW = 5 };
+    return fc->shape.batch < FEW;
+}
+
 /* Outputs `row` to `end` - 1 of one sample. */
 static void forward_rows(const struct fc *fc, struct dense_outputs product, size_t row, size_t end)
 {
@@ -51,22 +59,60 @@ static void forward_rows(const struct fc *fc, struct dense_outputs product, size
         dense_forward(fc->kernel, &product, fc->scratch);
 }
 
+/* The same of some samples, whose outputs lie apart. */
+static void forward_some(const struct fc *fc, const struct dense_outputs *all, size_t row,
+                         size_t end)
+{
+    const size_t rows = end - row;
+    struct dense_outputs product = *all;
+    product.shape.rows = rows;
+    product.w += row * fc->shape.cols;
+    product.bias += row;
+    product.y = fc->some;
+    dense_forward(fc->kernel, &product, fc->scratch);
+    for (size_t k = 0; k < fc->shape.batch; k++)
+        memcpy(all->y + k * fc->shape.rows + row, fc->some + k * rows, rows * sizeof(float));
+}
+
+/* A block of rows is in a cache when it has just been told of. */
+static void forward_told(const struct op *op, const struct dense_outputs *product)
+{
+    const struct fc *fc = op->own;
+    const size_t rows = fc->shape.rows;
+    for (size_t row = 0, end; row < rows; row = end) {
+        end = row + OP_ROWS < rows ? row + OP_ROWS : rows;
+        op_reads(op, end);
+        forward_some(fc, product, row, end);
+    }
+}
+
+/* Begins where it is to (see net_avoid()), if it can. */
+static void forward_untold(const struct op *op, const struct dense_outputs *product)
+{
+    const struct fc *fc = op->own;
+    const size_t rows = fc->shape.rows, first = (size_t)op->first / DENSE_ROWS * DENSE_ROWS;
+    op_reads(op, rows);
+    if (fc->shape.batch == 1 && first > 0 && first < rows) {
+        forward_rows(fc, *product, first, rows);
+        forward_rows(fc, *product, 0, first);
+    } else {
+        dense_forward(fc->kernel, product, fc->scratch);
+    }
+}
+
 static void forward(struct op *op, bool training)
 {
     (void)training;
     const struct fc *fc = op->own;
-    const size_t rows = fc->shape.rows, first = (size_t)op->first / DENSE_ROWS * DENSE_ROWS;
-    struct dense_outputs product = {.shape = fc->shape,
-                                    .w = op->param->weights,
-                                    .bias = op->param->bias,
-                                    .x = op->in[0]->out.data,
-                                    .y = op->out.data};
-    if (fc->shape.batch == 1 && first > 0 && first < rows) {
-        forward_rows(fc, product, first, rows);
-        forward_rows(fc, product, 0, first);
-    } else {
-        dense_forward(fc->kernel, &product, fc->scratch);
-    }
+    const struct dense_outputs product = {.shape = fc->shape,
+                                          .w = op->param->weights,
+                                          .bias = op->param->bias,
+                                          .x = op->in[0]->out.data,
+                                          .y = op->out.data};
+    if (op->reader.call != NULL && is_few(fc))
+        forward_told(op, &product);
+    else
+        forward_untold(op, &product);
     if (fc->relu)
         relu(op->out.data, fc->shape.batch * fc->shape.rows);
 }
@@ -80,12 +126,32 @@ static void weigh(struct op *op)
     op->param->v = op->in[0]->out.data;
 }
 
+/* One pass over the rows that have a gradient: up to six times as fast as panels of columns at one
+ * sample, and not slower up to four. */
+static void backward_few(struct op *op)
+{
+    const struct fc *fc = op->own;
+    struct op *in = op->in[0];
+    const struct inplace_dense pass = {.shape = fc->shape,
+                                       .w = op->param->weights,
+                                       .dy = op->diff.data,
+                                       .dx = in->diff.data,
+                                       .adds = in->diff_written,
+                                       .keeps = true};
+    inplace_dense(fc->step, &pass, fc->scratch);
+    in->diff_written = true;
+}
+
 static void backward(struct op *op)
 {
     struct fc *fc = op->own;
     struct op *in = op->in[0];
     if (!in->wants_diff)
         return;
+    if (is_few(fc)) {
+        backward_few(op);
+        return;
+    }
     float *to = in->diff_written ? fc->sums : in->diff.data;
     struct dense_inputs product = {
         .shape = fc->shape, .w = op->param->weights, .dy = op->diff.data, .dx = to};
@@ -152,12 +218,14 @@ static void free_own(struct op *op)
         mem_free(op->mem, fc->product);
         op_floats_free(op->mem, fc->scratch);
         op_floats_free(op->mem, fc->sums);
+        op_floats_free(op->mem, fc->some);
         mem_free(op->mem, fc);
     }
     op_free_plain(op);
 }
 
 static const struct op_kind kind = {.name = "fc",
+                                    .by_rows = true,
                                     .forward = forward,
                                     .weigh = weigh,
                                     .backward = backward,
@@ -181,8 +249,10 @@ static bool make_own(struct op *op, bool relu)
         if (fc->product == NULL)
             return false;
     }
-    fc->sums = in->wants_diff ? op_floats(op->mem, fc->shape.batch * fc->shape.cols) : NULL;
-    return fc->scratch != NULL && (!in->wants_diff || fc->sums != NULL);
+    const bool sums = in->wants_diff && !is_few(fc);
+    fc->sums = sums ? op_floats(op->mem, fc->shape.batch * fc->shape.cols) : NULL;
+    fc->some = is_few(fc) ? op_floats(op->mem, fc->shape.batch * OP_ROWS) : NULL;
+    return fc->scratch != NULL && (!sums || fc->sums != NULL) && (!is_few(fc) || fc->some != NULL);
 }
 
 static bool make(struct op *op, uint32_t outputs, uint32_t inputs, bool relu)

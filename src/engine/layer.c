@@ -12,6 +12,8 @@ tri_status layer_describe(tri_job *job, const struct param *param, tri_error *er
     info.weights = param->weights;
     info.bias = param->bias;
     info.max_factor_rows = param->factor_rows;
+    info.max_rows = param->max_rows;
+    info.window_floats = param->as_windows ? param->window_floats : 0;
     return tri_layer(job, &info, &number, err);
 }
 
@@ -25,6 +27,7 @@ tri_status layer_update(tri_job *job, uint32_t number, const struct param *param
     if (param->factor_rows > 0) {
         update.u = param->u;
         update.v = param->v;
+        update.at = param->as_windows ? param->at : NULL;
         update.factor_rows = param->factor_rows;
     } else if (param->row_numbers != NULL) {
         update.row_values = param->row_values;

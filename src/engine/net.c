@@ -323,6 +323,12 @@ void net_use_weights(struct net *net, size_t param, float *weights, float *bias)
     op_use_weights(net->layers[param], weights, bias);
 }
 
+void net_give_windows(struct net *net)
+{
+    for (size_t i = 0; i < net->layer_count; i++)
+        op_give_windows(net->layers[i]);
+}
+
 size_t net_buffers(const struct net *net)
 {
     return 2 * net->norm_count;
@@ -359,6 +365,38 @@ static double now(const struct net *net)
     return net->clock != NULL ? net->clock() : 0;
 }
 
+/* A layer's forward pass, for the caller who is told of its rows. */
+struct telling {
+    const struct net *net;
+    const struct net_calls *calls;
+    size_t param;
+    bool stopped;
+    double spent_s; /* by the caller */
+};
+
+static void tell_rows(void *ctx, size_t rows)
+{
+    struct telling *telling = ctx;
+    const struct net_calls *calls = telling->calls;
+    const double since = now(telling->net);
+    telling->stopped = telling->stopped || !calls->rows(calls->ctx, telling->param, rows);
+    telling->spent_s += now(telling->net) - since;
+}
+
+/* Whatever the caller wants to know before the operator begins. */
+static bool begin_forward(struct op *op, struct telling *telling)
+{
+    const struct net_calls *calls = telling->calls;
+    if (op->param == NULL || calls == NULL)
+        return true;
+    if (calls->rows == NULL)
+        return calls->before == NULL || calls->before(calls->ctx, telling->param);
+    if (!op->kind->by_rows)
+        return calls->rows(calls->ctx, telling->param, op->param->rows);
+    op->reader = (struct op_reader){tell_rows, telling};
+    return true;
+}
+
 bool net_forward(struct net *net, bool training, uint64_t first_sample,
                  const struct net_calls *calls)
 {
@@ -367,14 +405,17 @@ bool net_forward(struct net *net, bool training, uint64_t first_sample,
         op_dropout_at(net->drops[i], first_sample);
     for (size_t i = 0; i < net->count; i++) {
         struct op *op = net->ops[i];
-        if (op->param != NULL && calls != NULL && calls->before != NULL &&
-            !calls->before(calls->ctx, param))
+        struct telling telling = {.net = net, .calls = calls, .param = param};
+        if (!begin_forward(op, &telling))
             return false;
         param += op->param != NULL;
         double since = now(net);
         op->diff_written = false;
         op->kind->forward(op, training);
-        net->times[i].forward_s += now(net) - since;
+        op->reader = (struct op_reader){0};
+        net->times[i].forward_s += now(net) - since - telling.spent_s;
+        if (telling.stopped)
+            return false;
     }
     return true;
 }

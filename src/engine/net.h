@@ -42,6 +42,10 @@ struct param *net_param(struct net *net, size_t i);
  * memory for them is given back, and its values with it: copy them first. Any layer of any net. */
 void net_use_weights(struct net *net, size_t param, float *weights, float *bias);
 
+/* From now on weigh() leaves the gradients of layers that have such a form (filters over text) as
+ * windows of tri_update_info: nothing is multiplied out. For good. */
+void net_give_windows(struct net *net);
+
 /* Buffers that belong to a model and are no parameters: running statistics. */
 struct net_buffer {
     char name[OP_NAME + 20]; /* "bn1.running_mean" */
@@ -64,8 +68,14 @@ uint32_t net_batch_size(const struct net *net);
 struct net_calls {
     void *ctx;
     bool (*before)(void *ctx, size_t param); /* its forward: parameters are about to be read */
-    bool (*ready)(void *ctx, size_t param);  /* its gradient is there; backward-data still reads */
-    bool (*done)(void *ctx, size_t param);   /* backward-data has read, too; not of net_learn() */
+    /* Instead of that, for who brings parameters up to date as they are read, while a cache has
+     * them: the first `rows` rows of the layer (and of its bias) are about to be. They may change
+     * in the call, and stay as they are until the next net_forward(). Ascending; the last call is
+     * for all rows, and for layers that are not read row by row it is the only one. False: the
+     * operator ends its pass, and net_forward() returns. Not with net_avoid(). */
+    bool (*rows)(void *ctx, size_t param, size_t rows);
+    bool (*ready)(void *ctx, size_t param); /* its gradient is there; backward-data still reads */
+    bool (*done)(void *ctx, size_t param);  /* backward-data has read, too; not of net_learn() */
 };
 
 /* first_sample: number of the batch's first sample in the stream of all, for dropout. False: a
@@ -91,7 +101,8 @@ void net_avoid(struct net *net, uint64_t seed);
 void net_loss(const struct net *net, uint32_t samples, double *loss, uint32_t *right);
 const float *net_probabilities(const struct net *net); /* batch x classes */
 
-/* Time spent in each operator since net_time(net, clock): for tables. Off by default. */
+/* Time spent in each operator since net_time(net, clock), without the caller's calls: for tables.
+ * Off by default. */
 struct net_times {
     const char *name, *kind;
     double forward_s, weigh_s, backward_s;

@@ -122,7 +122,19 @@ void op_use_weights(struct op *op, float *weights, float *bias)
     param->bias = param->bias != NULL ? bias : NULL;
 }
 
-/* What weigh() left, in whichever of the three forms it has. */
+void op_give_windows(struct op *op)
+{
+    struct param *param = op->param;
+    if (param == NULL || param->window_floats == 0 || param->as_windows)
+        return;
+    op_floats_free(op->mem, param->dense);
+    param->dense = NULL;
+    param->factor_rows = op->batch;
+    param->as_windows = true;
+}
+
+/* What weigh() left, in whichever of the three forms it has. (Who can leave windows learns by
+ * itself.) */
 static void step(const struct param *param, float alpha)
 {
     const struct inplace_kernel *kernel = inplace_kernel_at(0);

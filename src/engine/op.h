@@ -59,20 +59,24 @@ struct param {
     float *own_weights, *own_bias; /* the operator's memory for them; NULL after op_use_weights() */
     uint32_t fan_in,
         fan_out; /* for initial values; 0: weights begin with 1 (a scale), bias with 0 */
-    /* What weigh() left: sums over the samples of the batch, in one of the three forms of
+    /* What weigh() left: sums over the samples of the batch, in one of the four forms of
      * tri_update_info. Valid until the operator's next forward(). */
     float *dense, *dense_bias;
     const float *u, *v;
-    uint32_t factor_rows; /* of a layer that gives factors: the batch; else 0 */
+    uint32_t factor_rows; /* of a layer that gives factors or windows: the batch; else 0 */
     const float *row_values;
     const uint32_t *row_numbers;
-    uint32_t row_count;
+    uint32_t row_count, max_rows; /* max_rows: of any batch; 0 where there are none */
+    const uint32_t *at;
+    uint32_t window_floats; /* of v in a sample, in windows; 0: the layer has no such form */
+    bool as_windows;        /* weigh() leaves them, by op_give_windows(), and no dense gradient */
 };
 
 struct op;
 
 struct op_kind {
     const char *name; /* "conv", as in tables of times */
+    bool by_rows;     /* forward() says op_reads() itself, of a few rows at a time if it can */
     void (*forward)(struct op *op, bool training);
     void (*weigh)(struct op *op);    /* NULL: no parameters */
     void (*backward)(struct op *op); /* NULL: an input */
@@ -82,6 +86,14 @@ struct op_kind {
     void (*learn)(struct op *op, float alpha);
     void (*free)(struct op *op); /* of the operator's own, not of struct op */
 };
+
+/* Who wants to know which parameters forward() is about to read. */
+struct op_reader {
+    void (*call)(void *ctx, size_t rows); /* NULL: nobody */
+    void *ctx;
+};
+
+enum { OP_ROWS = 48 }; /* that forward() reads at a time where it goes by rows */
 
 struct op {
     const struct op_kind *kind;
@@ -100,8 +112,17 @@ struct op {
     const struct peaks *peaks;
     struct param *param; /* owned; NULL: none */
     uint32_t first; /* row that learn() begins with, and forward() if it can; see net_avoid() */
-    void *own;      /* the kind's */
+    struct op_reader reader; /* while forward() runs; set for kinds that go by rows */
+    void *own;               /* the kind's */
 };
+
+/* The first `rows` rows of the layer are about to be read, weights and bias. They may change in
+ * this call, and not after it. Ascending; the last one is for all rows. */
+static inline void op_reads(const struct op *op, size_t rows)
+{
+    if (op->reader.call != NULL)
+        op->reader.call(op->reader.ctx, rows);
+}
 
 /* The frame of an operator, zeroed but for what is given: for the constructors below. The name is
  * copied. wants_diff of the new one is true if an input's is or if it has a layer of parameters
@@ -128,6 +149,10 @@ bool op_make_param(struct op *op, const struct param *like, bool bias, bool dens
  * address) and rows floats; bias is not looked at where there is none. They are the caller's, and
  * must live as long as the operator is used. Its own memory is given back, with what was in it. */
 void op_use_weights(struct op *op, float *weights, float *bias);
+
+/* From now on weigh() leaves windows, if the layer has such a form: the memory of its dense
+ * gradient is given back. */
+void op_give_windows(struct op *op);
 
 /* learn(), or weigh(), backward() and a step; of an operator with parameters, or with none. */
 void op_learn(struct op *op, float alpha);
@@ -207,7 +232,7 @@ tri_status op_embed_new(const struct op_frame *frame, struct op *tokens, uint32_
 /* textconv.c: filters over `window` positions of an embedding, relu, and the maximum over all
  * positions: a vector of filters. Windows reach window - 1 positions over both ends, where
  * everything is zero. Rows of its layer: filters; columns: window x width, position after position.
- */
+ * Gives a dense gradient, or windows: u is its diff, v the texts with zeros around each. */
 tri_status op_textconv_new(const struct op_frame *frame, struct op *in, uint32_t filters,
                            uint32_t window, struct op **out, tri_error *err);
 

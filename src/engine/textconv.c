@@ -16,11 +16,17 @@ struct conv {
     uint32_t *at; /* batch x filters: the window that won */
     bool *blank;  /* by filter: its gradient is all zero since the last weigh() */
     float *scratch;
-    /* Of learning in place: texts with zeros around them, and for the samples of one filter where
-     * their windows begin there. */
-    float *x, *dx, *by;
+    /* Of windows and learning in place: texts with zeros around them... */
+    float *x, *dx;
+    uint32_t *places; /* ...batch x filters: where the window that won begins there; of windows */
+    float *by;        /* ...and for the samples of one filter the same, of learning */
     size_t *begins;
 };
+
+static void reads(void *ctx, size_t filters)
+{
+    op_reads(ctx, filters);
+}
 
 static void forward(struct op *op, bool training)
 {
@@ -32,7 +38,9 @@ static void forward(struct op *op, bool training)
                                  .x = op->in[0]->out.data,
                                  .best = op->out.data,
                                  .at = conv->at,
-                                 .first = op->first};
+                                 .first = op->first,
+                                 .reads = op->reader.call != NULL ? reads : NULL,
+                                 .ctx = op};
     textconv_forward(conv->kernel, &best, conv->scratch);
     float *y = op->out.data;
     for (size_t i = 0; i < conv->shape.batch * conv->shape.filters; i++)
@@ -43,6 +51,32 @@ static bool is_on(const struct op *op, size_t place)
 {
     return op->out.data[place] > 0;
 }
+
+/* ---- texts apart ---- */
+
+/* Texts lie apart here, so that all of a window is there, in a text or in the zeros around it. */
+struct spread {
+    size_t around; /* floats of zeros before a text, and behind it */
+    size_t pitch;  /* from text to text */
+};
+
+static struct spread spread_of(const struct textconv_shape *s)
+{
+    const size_t around = (s->window - 1) * s->width;
+    return (struct spread){.around = around, .pitch = s->length * s->width + 2 * around};
+}
+
+static void spread_texts(const struct op *op)
+{
+    const struct conv *conv = op->own;
+    const struct spread spread = spread_of(&conv->shape);
+    const size_t text = conv->shape.length * conv->shape.width;
+    for (size_t k = 0; k < conv->shape.batch; k++)
+        memcpy(conv->x + k * spread.pitch + spread.around, op->in[0]->out.data + k * text,
+               text * sizeof(float));
+}
+
+/* ---- gradients ---- */
 
 /* The first sample's part of a filter's gradient: zero where its window was not in the text. */
 static void weigh_first(const struct conv *conv, float by, struct textconv_part part,
@@ -82,11 +116,34 @@ static void weigh_filter(struct op *op, size_t f)
     op->param->dense_bias[f] = sum;
 }
 
-static void weigh(struct op *op)
+static void weigh_dense(struct op *op)
 {
     const struct conv *conv = op->own;
     for (size_t f = 0; f < conv->shape.filters; f++)
         weigh_filter(op, f);
+}
+
+/* Nothing is multiplied out: what met what, and where. */
+static void weigh_windows(struct op *op)
+{
+    const struct conv *conv = op->own;
+    const size_t count = conv->shape.batch * conv->shape.filters;
+    spread_texts(op);
+    for (size_t i = 0; i < count; i++) {
+        op->diff.data[i] = is_on(op, i) ? op->diff.data[i] : 0;
+        conv->places[i] = conv->at[i] * (uint32_t)conv->shape.width;
+    }
+    op->param->u = op->diff.data;
+    op->param->v = conv->x;
+    op->param->at = conv->places;
+}
+
+static void weigh(struct op *op)
+{
+    if (op->param->as_windows)
+        weigh_windows(op);
+    else
+        weigh_dense(op);
 }
 
 static void backward(struct op *op)
@@ -113,30 +170,6 @@ static void backward(struct op *op)
 
 /* ---- learning in place ---- */
 
-/* Texts lie apart here, so that all of a window is there, in a text or in the zeros around it. */
-struct spread {
-    size_t before; /* floats of zeros before a text, and behind the last */
-    size_t pitch;  /* from text to text */
-    size_t all;
-};
-
-static struct spread spread_of(const struct textconv_shape *s)
-{
-    const size_t before = (s->window - 1) * s->width, pitch = before + s->length * s->width;
-    return (struct spread){.before = before, .pitch = pitch, .all = s->batch * pitch + before};
-}
-
-static void spread_texts(const struct op *op)
-{
-    const struct conv *conv = op->own;
-    const struct spread spread = spread_of(&conv->shape);
-    const size_t text = conv->shape.length * conv->shape.width;
-    for (size_t k = 0; k < conv->shape.batch; k++)
-        memcpy(conv->x + k * spread.pitch + spread.before, op->in[0]->out.data + k * text,
-               text * sizeof(float));
-    memset(conv->dx, 0, spread.all * sizeof(float));
-}
-
 static void gather_texts(const struct op *op)
 {
     const struct conv *conv = op->own;
@@ -144,7 +177,7 @@ static void gather_texts(const struct op *op)
     const size_t text = conv->shape.length * conv->shape.width;
     struct op *in = op->in[0];
     for (size_t k = 0; k < conv->shape.batch; k++)
-        textconv_row(conv->kernel, 1, conv->dx + k * spread.pitch + spread.before,
+        textconv_row(conv->kernel, 1, conv->dx + k * spread.pitch + spread.around,
                      in->diff.data + k * text, text, in->diff_written);
     in->diff_written = true;
 }
@@ -208,6 +241,7 @@ static void learn(struct op *op, float alpha)
     const size_t filters = conv->shape.filters;
     float *sums = op->param->dense_bias;
     spread_texts(op);
+    memset(conv->dx, 0, conv->shape.batch * spread_of(&conv->shape).pitch * sizeof(float));
     size_t soon = 0;
     for (size_t i = 0; i < filters; i++) {
         const size_t f = (op->first + i) % filters;
@@ -231,6 +265,7 @@ static void free_own(struct op *op)
         op_floats_free(op->mem, conv->x);
         op_floats_free(op->mem, conv->dx);
         op_floats_free(op->mem, conv->by);
+        mem_free(op->mem, conv->places);
         mem_free(op->mem, conv->begins);
         mem_free(op->mem, conv);
     }
@@ -238,6 +273,7 @@ static void free_own(struct op *op)
 }
 
 static const struct op_kind kind = {.name = "textconv",
+                                    .by_rows = true,
                                     .forward = forward,
                                     .weigh = weigh,
                                     .backward = backward,
@@ -254,12 +290,13 @@ static bool make_own(struct op *op, const struct textconv_shape *shape)
     conv->at = mem_array(op->mem, shape->batch * shape->filters, sizeof *conv->at);
     conv->blank = mem_array(op->mem, shape->filters, sizeof *conv->blank);
     conv->scratch = op_floats(op->mem, textconv_scratch_floats(shape));
-    conv->x = op_floats(op->mem, spread_of(shape).all);
-    conv->dx = op_floats(op->mem, spread_of(shape).all);
+    conv->x = op_floats(op->mem, shape->batch * spread_of(shape).pitch);
+    conv->dx = op_floats(op->mem, shape->batch * spread_of(shape).pitch);
+    conv->places = mem_array(op->mem, shape->batch * shape->filters, sizeof *conv->places);
     conv->by = op_floats(op->mem, shape->batch);
     conv->begins = mem_array(op->mem, shape->batch, sizeof *conv->begins);
     if (conv->at == NULL || conv->blank == NULL || conv->scratch == NULL || conv->x == NULL ||
-        conv->dx == NULL || conv->by == NULL || conv->begins == NULL)
+        conv->dx == NULL || conv->places == NULL || conv->by == NULL || conv->begins == NULL)
         return false;
     for (size_t f = 0; f < shape->filters; f++)
         conv->blank[f] = true; /* as new memory is */
@@ -278,7 +315,8 @@ static bool make(struct op *op, uint32_t filters, uint32_t window)
                          .rows = filters,
                          .cols = window * in->width,
                          .fan_in = window * in->width,
-                         .fan_out = filters};
+                         .fan_out = filters,
+                         .window_floats = (uint32_t)spread_of(&shape).pitch};
     memcpy(like.name, op->name, sizeof like.name);
     return op_make_plain(op, (struct shape3){filters, 1, 1}) &&
            op_make_param(op, &like, true, true) && make_own(op, &shape);
@@ -292,7 +330,7 @@ tri_status op_textconv_new(const struct op_frame *frame, struct op *in, uint32_t
         return fail(err, TRI_EARG, "textconv '%s' wants texts of its own batch from '%s'",
                     frame->name, in->name);
     if (filters == 0 || window == 0 || shape3_floats(*shape) == 0 ||
-        (uint64_t)window * shape->width > UINT32_MAX)
+        ((uint64_t)shape->channels + 2 * (uint64_t)window) * shape->width > UINT32_MAX)
         return fail(err, TRI_EARG, "textconv '%s' cannot have %u filters over %u of %u positions",
                     frame->name, filters, window, shape->channels);
     struct op *op = op_new(frame->mem, &kind, frame->name, frame->batch, &in, 1, true);

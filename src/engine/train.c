@@ -49,6 +49,7 @@ struct run {
     bool stopping;                   /* they have, and a checkpoint is still to be made */
     bool local;                      /* learners of one machine */
     bool in_place;                   /* they step the shared parameters themselves */
+    bool replicas;                   /* each has parameters of its own, all make all steps */
     bool apart;                      /* they step their own between exchanges */
     struct apart own_steps;          /* for that */
     float *final;                    /* the net's parameters when the shared ones are gone */
@@ -79,6 +80,13 @@ static bool before(void *ctx, size_t param)
     return run->status == TRI_OK;
 }
 
+static bool rows(void *ctx, size_t param, size_t count)
+{
+    struct run *run = ctx;
+    run->status = tri_sync_rows(run->job, (uint32_t)param, (uint32_t)count, run->err);
+    return run->status == TRI_OK;
+}
+
 static bool update(struct run *run, size_t number, bool busy)
 {
     run->status = layer_update(run->job, (uint32_t)number, net_param(run->net, number),
@@ -105,6 +113,13 @@ static bool is_sgd(const struct run *run)
     return run->options->optimizer == NULL || strcmp(run->options->optimizer, "sgd") == 0;
 }
 
+static bool is_said(const struct run *run, const char *name, const char *wanted)
+{
+    char said[TRAIN_SCHEME] = "";
+    (void)tri_query(run->job, name, said, sizeof said, NULL);
+    return strcmp(said, wanted) == 0;
+}
+
 static tri_status join(struct run *run)
 {
     tri_options options = TRI_OPTIONS_INIT;
@@ -126,14 +141,13 @@ static tri_status join(struct run *run)
         return status;
     run->report.rank = tri_rank(run->job);
     run->report.workers = tri_workers(run->job);
-    char mode[TRAIN_SCHEME] = "";
-    (void)tri_query(run->job, "mode", mode, sizeof mode, NULL);
-    run->local = strcmp(mode, "local") == 0;
+    run->local = is_said(run, "mode", "local");
     run->report.learners = run->local ? run->report.workers : 0;
     run->apart = run->options->exchange_every > 1;
     if (run->apart && !(run->local && is_sgd(run)))
         return fail(run->err, TRI_EARG, "only learners with optimizer sgd can exchange every %u",
                     (unsigned)run->options->exchange_every);
+    run->replicas = run->local && !run->apart && is_said(run, "local", "replicas");
     return TRI_OK;
 }
 
@@ -271,6 +285,8 @@ static tri_status describe(struct run *run)
     const struct data *data = &run->set->train;
     run->kept[DATA] = crc32c(0, data->labels, data->samples * sizeof *data->labels);
     const uint64_t asked[] = {0, run->kept[SEED], run->kept[SAMPLES], run->kept[DATA]};
+    if (run->replicas)
+        net_give_windows(run->net);
     for (size_t i = 0; i < net_params(run->net); i++) {
         const struct param *param = net_param(run->net, i);
         tri_status status = layer_describe(run->job, param, run->err);
@@ -294,7 +310,9 @@ static tri_status describe(struct run *run)
 static double planned_bytes(const struct run *run, const struct param *param, const char *scheme)
 {
     double others = run->report.workers - 1.0, dense = (double)param->rows * param->cols;
-    double factors = (double)param->factor_rows * (param->rows + param->cols);
+    double row = param->as_windows ? 2.0 * param->rows + param->window_floats
+                                   : (double)param->rows + param->cols;
+    double factors = param->factor_rows * row;
     dense += param->bias != NULL ? param->rows : 0;
     if (strcmp(scheme, "sfb") == 0)
         return 4 * others * factors;
@@ -375,6 +393,19 @@ static uint32_t batch_by_size(uint64_t samples)
     return samples < 10000 ? 2 : samples <= 100000 ? 4 : 32;
 }
 
+/* Learners with parameters of their own hand an update over like one of several workers even when
+ * they are alone: the step is made when the rows are used next, and no earlier. */
+static void set_hooks(struct run *run)
+{
+    run->hooks = (struct net_calls){.ctx = run, .before = before};
+    if (run->replicas)
+        run->hooks.rows = rows;
+    if (run->report.workers > 1 || run->replicas)
+        run->hooks.ready = ready;
+    else
+        run->hooks.done = ready_alone;
+}
+
 static tri_status begin(struct run *run)
 {
     struct train_options *options = &run->own;
@@ -394,11 +425,7 @@ static tri_status begin(struct run *run)
     if (status != TRI_OK)
         return status;
     plan_length(run);
-    run->hooks = (struct net_calls){.ctx = run, .before = before};
-    if (run->report.workers > 1)
-        run->hooks.ready = ready;
-    else
-        run->hooks.done = ready_alone;
+    set_hooks(run);
     run->report.train_samples = run->set->train.samples;
     run->report.test_samples = run->set->test.samples;
     struct loader_options loader = {.data = &run->set->train,
@@ -617,6 +644,13 @@ static bool test_now(const struct run *run)
     return every > 0 && epoch % every == 0 && run->report.rank == 0 && run->done < run->iterations;
 }
 
+/* In the middle of training. Parameters of a learner's own are read as they are: without the steps
+ * since the last forward pass, which the next one makes as it goes. */
+static tri_status test_between(struct run *run)
+{
+    return test(run, run->replicas ? NULL : &run->hooks);
+}
+
 static tri_status loop(struct run *run)
 {
     run->said_s = clock_seconds();
@@ -627,7 +661,7 @@ static tri_status loop(struct run *run)
         bool ends = ends_epoch(run), tested = ends && test_now(run);
         if (!isfinite(run->epoch.loss))
             return fail_diverged(run);
-        if (tested && test(run, &run->hooks) != TRI_OK)
+        if (tested && test_between(run) != TRI_OK)
             return run->status;
         if (ends && !run->stopping && ask_to_save(run) != TRI_OK)
             return TRI_EARG;

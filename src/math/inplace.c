@@ -17,6 +17,7 @@ enum {
     BLOCK_FLOATS = 8192,
     BLOCK_ROWS = 1024,
     LEAST = 64,
+    TILE_MOST = 8, /* rows of a tile, of any kernel */
 };
 
 extern const struct inplace_kernel inplace_avx512, inplace_avx2, inplace_plain;
@@ -62,9 +63,11 @@ static size_t block_rows(const struct dense_shape *shape)
     return clamp(BLOCK_FLOATS / (shape->batch + 1), LEAST, BLOCK_ROWS);
 }
 
+/* The last rows of a block have the room of a tile, even if they are fewer. */
 size_t inplace_scratch_floats(const struct dense_shape *shape)
 {
-    const size_t packed = shape->batch * (2 * panel_cols(shape) + block_rows(shape));
+    const size_t rows = block_rows(shape) + TILE_MOST;
+    const size_t packed = shape->batch * (2 * panel_cols(shape) + rows);
     return packed > shape->rows ? packed : shape->rows;
 }
 
@@ -130,12 +133,13 @@ static void step_panel(const struct block *block, size_t col, size_t packed)
                                   .count = block->count,
                                   .cols = cols,
                                   .packed = packed,
-                                  .x = block->x,
+                                  .x = p->keeps ? NULL : block->x,
                                   .dx = p->dx != NULL ? block->dx : NULL,
                                   .dy = block->dy,
                                   .batch = shape->batch,
                                   .alpha = p->alpha};
-    pack(p->x + col, shape, cols, packed, block->x);
+    if (!p->keeps)
+        pack(p->x + col, shape, cols, packed, block->x);
     if (p->dx != NULL && (p->adds || block->row > 0))
         pack(p->dx + col, shape, cols, packed, block->dx);
     else if (p->dx != NULL)
@@ -174,7 +178,7 @@ void inplace_dense(const struct inplace_kernel *kernel, const struct inplace_den
         for (size_t col = 0; col < shape->cols; col += packed)
             step_panel(&block, col, packed);
     }
-    if (p->bias != NULL)
+    if (p->bias != NULL && !p->keeps)
         step_bias(kernel, p, scratch);
 }
 

@@ -41,6 +41,8 @@ struct inplace_dense {
     float *w, *bias;     /* stepped; bias may be NULL */
     const float *x, *dy; /* batch x cols, batch x rows */
     float *dx;           /* batch x cols; NULL: not wanted */
+    bool keeps;          /* the weights as they are, and fetches them to be read: dx, which must
+                            be wanted, is the same. bias, x and alpha are not looked at */
     bool adds;           /* to what is in dx */
     float alpha;         /* -lr / samples, say */
     /* The row to begin with; from the last it goes on with row 0. Learners that work on the same

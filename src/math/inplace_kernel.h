@@ -19,12 +19,12 @@ enum { INPLACE_LINE = 16 }; /* floats of a cache line */
 struct inplace_strip {
     float *w; /* the panel's first column, of row 0 */
     size_t stride;
-    const uint32_t *rows; /* to step */
+    const uint32_t *rows; /* to go over */
     size_t count;
-    size_t cols;   /* of the panel */
-    size_t packed; /* floats from sample to sample in x and dx: a multiple of INPLACE_LINE, not
-                      less than cols; zeros behind those */
-    const float *x;
+    size_t cols;     /* of the panel */
+    size_t packed;   /* floats from sample to sample in x and dx: a multiple of INPLACE_LINE, not
+                        less than cols; zeros behind those */
+    const float *x;  /* NULL: w is read for dx, and not stepped */
     float *dx;       /* NULL: not wanted */
     const float *dy; /* for each tile of rows: batch times as many */
     size_t batch;

@@ -62,7 +62,7 @@ static inline vec vec_fma(vec a, vec b, vec c) /* a * b + c, rounded once */
 /* What a tile is made for: constants for the compiler. */
 struct tile {
     size_t rows, batch; /* batch 0: whatever it is */
-    bool wants_dx;
+    bool wants_dx, steps;
 };
 
 /* Where the rows of a tile are, and those of the next. */
@@ -84,23 +84,23 @@ INLINE void tile_step(const struct inplace_strip *s, const struct places *p, con
         w[r] = count == VEC_FLOATS ? vec_load(p->w[r] + n) : vec_load_part(p->w[r] + n, count);
         g[r] = vec_all(0);
     }
-    const float *x = s->x + n;
-    float *dx = t.wants_dx ? s->dx + n : NULL;
-    for (size_t k = 0; k < batch; k++, dy += TILE_ROWS, x += packed) {
-        const vec xs = vec_load(x);
+    for (size_t k = 0; k < batch; k++, dy += TILE_ROWS) {
+        const vec xs = t.steps ? vec_load(s->x + k * packed + n) : alpha;
+        float *dx = t.wants_dx ? s->dx + k * packed + n : NULL;
         vec sum = t.wants_dx ? vec_load(dx) : xs;
         UNROLL
         for (size_t r = 0; r < t.rows; r++) {
             const vec by = vec_all(dy[r]);
-            g[r] = vec_fma(by, xs, g[r]);
+            if (t.steps)
+                g[r] = vec_fma(by, xs, g[r]);
             if (t.wants_dx)
                 sum = vec_fma(by, w[r], sum);
         }
-        if (t.wants_dx) {
+        if (t.wants_dx)
             vec_store(dx, sum);
-            dx += packed;
-        }
     }
+    if (!t.steps)
+        return;
     UNROLL
     for (size_t r = 0; r < t.rows; r++) {
         const vec stepped = vec_fma(alpha, g[r], w[r]);
@@ -111,6 +111,15 @@ INLINE void tile_step(const struct inplace_strip *s, const struct places *p, con
     }
 }
 
+/* What is only read stays where other learners have it, too. */
+INLINE void tile_fetch(const float *w, const bool to_write)
+{
+    if (to_write)
+        __builtin_prefetch(w, 1);
+    else
+        __builtin_prefetch(w, 0);
+}
+
 INLINE void tile_run(const struct inplace_strip *s, const struct places *p, const float *dy,
                      const struct tile t)
 {
@@ -119,7 +128,7 @@ INLINE void tile_run(const struct inplace_strip *s, const struct places *p, cons
         if (n % INPLACE_LINE == 0) {
             UNROLL
             for (size_t r = 0; r < t.rows; r++)
-                __builtin_prefetch(p->next[r] + n, 1);
+                tile_fetch(p->next[r] + n, t.steps);
         }
         tile_step(s, p, dy, n, VEC_FLOATS, t);
     }
@@ -139,19 +148,31 @@ INLINE void places_of(const struct inplace_strip *s, size_t first, const size_t 
     }
 }
 
-INLINE void strip_run(const struct inplace_strip *s, const size_t batch, const bool wants_dx)
+INLINE void strip_run(const struct inplace_strip *s, const size_t batch, const bool wants_dx,
+                      const bool steps)
 {
     struct places places;
     size_t i = 0;
     const float *dy = s->dy;
     for (; i + TILE_ROWS <= s->count; i += TILE_ROWS, dy += TILE_ROWS * s->batch) {
         places_of(s, i, TILE_ROWS, &places);
-        tile_run(s, &places, dy, (struct tile){TILE_ROWS, batch, wants_dx});
+        tile_run(s, &places, dy, (struct tile){TILE_ROWS, batch, wants_dx, steps});
     }
     for (; i < s->count; i++, dy++) {
         places_of(s, i, 1, &places);
-        tile_run(s, &places, dy, (struct tile){1, batch, wants_dx});
+        tile_run(s, &places, dy, (struct tile){1, batch, wants_dx, steps});
     }
+}
+
+/* One sample and two are by far the most common where it matters. */
+INLINE void strip_any(const struct inplace_strip *s, const bool wants_dx, const bool steps)
+{
+    if (s->batch == 1)
+        strip_run(s, 1, wants_dx, steps);
+    else if (s->batch == 2)
+        strip_run(s, 2, wants_dx, steps);
+    else
+        strip_run(s, 0, wants_dx, steps);
 }
 
 /* A copy of what is told: a store of a vector might change any other memory, for all that the
@@ -159,14 +180,12 @@ INLINE void strip_run(const struct inplace_strip *s, const size_t batch, const b
 RACES static void strip(const struct inplace_strip *told)
 {
     const struct inplace_strip s = *told;
-    if (s.dx == NULL)
-        strip_run(&s, 0, false);
-    else if (s.batch == 1)
-        strip_run(&s, 1, true);
-    else if (s.batch == 2)
-        strip_run(&s, 2, true);
+    if (s.x == NULL)
+        strip_any(&s, true, false);
+    else if (s.dx == NULL)
+        strip_any(&s, false, true);
     else
-        strip_run(&s, 0, true);
+        strip_any(&s, true, true);
 }
 
 /* `vecs` vectors of a row, or `part` floats of one. */

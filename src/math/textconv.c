@@ -118,13 +118,16 @@ void textconv_forward(const struct dense_kernel *kernel, const struct textconv_b
     const size_t all = s->batch * windows(s);
     float *answers = scratch, *turned = scratch + (size_t)BLOCK_ROWS * PANEL;
     turn(p, turned);
-    const size_t blocks = (s->filters + BLOCK_ROWS - 1) / BLOCK_ROWS, begin = p->first / BLOCK_ROWS;
+    const size_t blocks = (s->filters + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const size_t begin = p->reads == NULL ? p->first / BLOCK_ROWS : 0;
     struct block block;
     for (block.first = 0; block.first < all; block.first += PANEL)
         for (size_t i = 0; i < blocks; i++) {
             block.filter = (begin + i) % blocks * BLOCK_ROWS;
             block.count = least(PANEL, all - block.first);
             block.filters = least(BLOCK_ROWS, s->filters - block.filter);
+            if (p->reads != NULL && block.first == 0)
+                p->reads(p->ctx, block.filter + block.filters);
             answer(kernel, p, &block, turned, answers);
             choose(p, &block, answers);
         }

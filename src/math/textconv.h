@@ -36,6 +36,11 @@ struct textconv_best {
     float *best;           /* batch x filters: the largest answer */
     uint32_t *at;          /* batch x filters: p + window - 1 of the first window that gave it */
     size_t first;          /* the filter to begin with, about: changes no result */
+    /* Called before filters and their bias are read for the first time: the first `filters` are,
+     * more with each call and with the last all. They may change in it. Filters go in order then,
+     * whatever `first` says. NULL: not called. */
+    void (*reads)(void *ctx, size_t filters);
+    void *ctx;
 };
 void textconv_forward(const struct dense_kernel *kernel, const struct textconv_best *p,
                       float *scratch);

@@ -70,13 +70,35 @@ TEST(gradients_are_those_of_the_forward_pass)
 TEST(the_first_user_of_an_input_writes_and_the_second_adds)
 {
     (void)state;
-    const struct sizes s = {3, 6, {5, 2, 1}, true};
-    struct op *in = check_source(s.batch, s.in, 1), *op = fc_of(&s, in, 2);
-    check_writes(op, 3);
-    check_pass(op, 3);
-    check_adds(op);
-    op_free(op);
-    op_free(in);
+    for (uint32_t batch = 1; batch < 8; batch++) {
+        const struct sizes s = {batch, 6, {5, 2, 1}, true};
+        struct op *in = check_source(s.batch, s.in, 1), *op = fc_of(&s, in, 2);
+        check_writes(op, 3);
+        check_pass(op, 3);
+        check_adds(op);
+        op_free(op);
+        op_free(in);
+    }
+}
+
+TEST(a_sample_s_gradient_has_the_same_bits_in_any_batch)
+{
+    (void)state;
+    enum { MOST = 20, OUTPUTS = 70, INPUTS = 53 };
+    for (uint32_t batch = 1; batch <= MOST; batch++) {
+        const struct sizes s = {batch, OUTPUTS, {INPUTS, 1, 1}, true};
+        struct op *in = check_source(batch, s.in, 1), *op = fc_of(&s, in, 2);
+        check_pass(op, 3);
+        for (size_t i = 0; i < check_values(in); i++) {
+            float sum = 0;
+            for (size_t m = 0; m < OUTPUTS; m++)
+                sum = fmaf(op->diff.data[i / INPUTS * OUTPUTS + m],
+                           op->param->weights[m * INPUTS + i % INPUTS], sum);
+            assert_true(in->diff.data[i] == sum);
+        }
+        op_free(op);
+        op_free(in);
+    }
 }
 
 TEST(an_input_that_wants_no_gradient_gets_none)
@@ -132,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_those_of_the_forward_pass),
         cmocka_unit_test(the_first_user_of_an_input_writes_and_the_second_adds),
+        cmocka_unit_test(a_sample_s_gradient_has_the_same_bits_in_any_batch),
         cmocka_unit_test(an_input_that_wants_no_gradient_gets_none),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
         cmocka_unit_test(refused_memory_leaves_nothing_behind),

@@ -62,7 +62,8 @@ static void check_kernels(const struct textconv_shape *s, uint64_t seed)
     const size_t floats = textconv_scratch_floats(s);
     float *scratch = malloc(floats * sizeof *scratch);
     assert_non_null(scratch);
-    struct textconv_best p = {*s, w, bias, x, best, at, seed % 100};
+    struct textconv_best p = {
+        .shape = *s, .w = w, .bias = bias, .x = x, .best = best, .at = at, .first = seed % 100};
     for (size_t i = 0; dense_kernel_at(i) != NULL; i++) {
         memset(scratch, 0xFF, floats * sizeof *scratch);
         textconv_forward(dense_kernel_at(i), &p, scratch);
@@ -95,7 +96,7 @@ TEST(of_equal_windows_the_first_wins)
     check_fill(x, 160, 1);
     float *scratch = malloc(textconv_scratch_floats(&shape) * sizeof *scratch);
     assert_non_null(scratch);
-    struct textconv_best p = {shape, w, bias, x, best, at, 0};
+    struct textconv_best p = {.shape = shape, .w = w, .bias = bias, .x = x, .best = best, .at = at};
     textconv_forward(dense_kernel_at(0), &p, scratch);
     for (size_t i = 0; i < 6; i++) {
         assert_int_equal(at[i], 0);
@@ -161,6 +162,70 @@ TEST(the_gradient_holds_one_step_only)
     op_free(in);
 }
 
+/* The windows of the gradient multiplied out, sample after sample: the chain of the dense one. */
+static void multiply(const struct param *p, uint32_t f, float *to, float *bias)
+{
+    for (uint32_t n = 0; n < p->cols; n++)
+        to[n] = 0;
+    *bias = 0;
+    for (uint32_t k = 0; k < p->factor_rows; k++) {
+        const float by = p->u[(size_t)k * p->rows + f];
+        const uint32_t at = p->at[(size_t)k * p->rows + f];
+        assert_true(at + p->cols <= p->window_floats);
+        const float *from = p->v + (size_t)k * p->window_floats + at;
+        for (uint32_t n = 0; n < p->cols; n++)
+            to[n] = fmaf(by, from[n], to[n]);
+        *bias += by;
+    }
+}
+
+static void check_windows(uint32_t batch, struct shape3 shape, uint32_t filters, uint32_t window,
+                          uint64_t seed)
+{
+    struct op *in = check_source(batch, shape, seed), *dense = conv_of(in, filters, window, seed),
+              *op = conv_of(in, filters, window, seed);
+    struct param *p = op->param, *wanted = dense->param;
+    float *row = malloc(p->cols * sizeof *row), bias;
+    float *diff = malloc(check_values(in) * sizeof *diff);
+    assert_true(row != NULL && diff != NULL);
+    assert_int_equal(p->factor_rows, 0);
+    op_give_windows(op);
+    assert_null(p->dense);
+    for (uint64_t turn = 0; turn < 3; turn++) {
+        check_fill(in->out.data, check_values(in), seed + turn);
+        for (uint32_t f = 0; f < filters; f++)
+            p->bias[f] = wanted->bias[f] = (turn + f) % 3 == 0 ? -100 : 0.25F;
+        check_pass(dense, turn);
+        memcpy(diff, in->diff.data, check_values(in) * sizeof *diff);
+        check_pass(op, turn);
+        assert_memory_equal(diff, in->diff.data, check_values(in) * sizeof *diff);
+        assert_int_equal(p->factor_rows, batch);
+        assert_int_equal(p->window_floats, (shape.channels + 2 * (window - 1)) * shape.width);
+        for (uint32_t f = 0; f < filters; f++) {
+            multiply(p, f, row, &bias);
+            for (uint32_t n = 0; n < p->cols; n++)
+                assert_true(row[n] == wanted->dense[(size_t)f * p->cols + n]);
+            assert_true(bias == wanted->dense_bias[f]);
+        }
+    }
+    free(row);
+    free(diff);
+    op_free(dense);
+    op_free(op);
+    op_free(in);
+}
+
+TEST(windows_multiplied_out_are_the_dense_gradient)
+{
+    (void)state;
+    for (uint32_t batch = 1; batch <= 3; batch += 2) {
+        check_windows(batch, (struct shape3){1, 1, 1}, 2, 1, 1);
+        check_windows(batch, (struct shape3){9, 1, 5}, 50, 3, 20);
+        check_windows(batch, (struct shape3){2, 1, 9}, 8, 4, 30); /* shorter than a window */
+        check_windows(batch, (struct shape3){1, 1, 3}, 7, 6, 40);
+    }
+}
+
 TEST(a_sample_has_the_same_bits_in_any_batch)
 {
     (void)state;
@@ -215,6 +280,7 @@ int main(void)
         cmocka_unit_test(of_equal_windows_the_first_wins),
         cmocka_unit_test(gradients_are_those_of_the_forward_pass),
         cmocka_unit_test(the_gradient_holds_one_step_only),
+        cmocka_unit_test(windows_multiplied_out_are_the_dense_gradient),
         cmocka_unit_test(a_sample_has_the_same_bits_in_any_batch),
         cmocka_unit_test(shapes_that_do_not_fit_are_refused),
         cmocka_unit_test(refused_memory_leaves_nothing_behind),

@@ -140,6 +140,30 @@ static void try_kernel(const struct inplace_kernel *kernel, const struct trial *
     free(dx);
 }
 
+/* The same dx, and the weights as they were. */
+static void try_keeping(const struct inplace_kernel *kernel, const struct trial *t, bool adds)
+{
+    const size_t weights = t->shape.rows * t->shape.cols, values = t->shape.batch * t->shape.cols;
+    float *w = copy_of(t->w, weights), *bias = copy_of(t->bias, t->shape.rows);
+    float *dx = copy_of(t->dx, values);
+    const struct inplace_dense p = {.shape = t->shape,
+                                    .w = w,
+                                    .bias = bias,
+                                    .dy = t->dy,
+                                    .dx = dx,
+                                    .adds = adds,
+                                    .keeps = true,
+                                    .alpha = NAN};
+    memset(t->scratch, 0xFF, inplace_scratch_floats(&t->shape) * sizeof(float));
+    inplace_dense(kernel, &p, t->scratch);
+    equal(inplace_kernel_name(kernel), "dx", t, dx, t->want_dx, values);
+    assert_memory_equal(w, t->w, weights * sizeof *w);
+    assert_memory_equal(bias, t->bias, t->shape.rows * sizeof *bias);
+    free(w);
+    free(bias);
+    free(dx);
+}
+
 TEST(every_kernel_steps_a_layer_as_the_plain_chains_do)
 {
     (void)state;
@@ -154,9 +178,29 @@ TEST(every_kernel_steps_a_layer_as_the_plain_chains_do)
             for (size_t j = 0; inplace_kernel_at(j) != NULL; j++) {
                 try_kernel(inplace_kernel_at(j), &t, adds, true);
                 try_kernel(inplace_kernel_at(j), &t, adds, false);
+                try_keeping(inplace_kernel_at(j), &t, adds);
             }
             trial_fini(&t);
         }
+}
+
+/* Blocks of rows that are all to be stepped, and that tiles do not fill: scratch memory must do. */
+TEST(blocks_may_be_full)
+{
+    (void)state;
+    static const struct dense_shape shapes[] = {{1030, 9, 3}, {920, 5, 8}, {70, 5, 140}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct trial t;
+        trial_init(&t, shapes[i], false, 5);
+        for (size_t m = 0; m < shapes[i].rows * shapes[i].batch; m++)
+            t.dy[m] = (float)(m % 5) + 0.5F;
+        want(&t, false);
+        for (size_t j = 0; inplace_kernel_at(j) != NULL; j++) {
+            try_kernel(inplace_kernel_at(j), &t, false, true);
+            try_keeping(inplace_kernel_at(j), &t, false);
+        }
+        trial_fini(&t);
+    }
 }
 
 TEST(rows_without_a_gradient_are_left_alone)
@@ -174,6 +218,10 @@ TEST(rows_without_a_gradient_are_left_alone)
             .shape = t.shape, .w = w, .x = t.x, .dy = t.dy, .dx = t.dx, .alpha = alpha};
         inplace_dense(inplace_kernel_at(j), &p, t.scratch);
         assert_memory_equal(w + (size_t)17 * 30, t.w + (size_t)17 * 30, 30 * sizeof *w);
+        for (size_t i = 0; i < (size_t)2 * 30; i++)
+            assert_true(t.dx[i] == t.dx[i]);
+        p.keeps = true;
+        inplace_dense(inplace_kernel_at(j), &p, t.scratch);
         for (size_t i = 0; i < (size_t)2 * 30; i++)
             assert_true(t.dx[i] == t.dx[i]);
         free(w);
@@ -306,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_steps_a_layer_as_the_plain_chains_do),
+        cmocka_unit_test(blocks_may_be_full),
         cmocka_unit_test(rows_without_a_gradient_are_left_alone),
         cmocka_unit_test(rows_of_every_length_are_stepped_to_their_end),
         cmocka_unit_test(two_learners_step_the_same_weights),

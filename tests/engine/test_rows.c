@@ -1,0 +1,206 @@
+/* net_calls.rows: whoever brings rows up to date when they are told of has them in time, and the
+ * outputs are those of a plain forward pass. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/net.h"
+#include "lib/test.h"
+
+static const struct net_data tiny = {.image = {2, 16, 16}, .classes = 3};
+static const struct net_data grey = {.image = {1, 28, 28}, .classes = 10};
+static const struct net_data words = {.length = 7, .words = 23, .classes = 5};
+static const struct net_data long_texts = {.length = 40, .words = 90, .classes = 5};
+
+enum { LAYERS = 40, BLOCK = 48 };
+
+/* Parameters of which nothing is there until it is told of. */
+struct late {
+    struct net *net;
+    float *weights[LAYERS], *bias[LAYERS]; /* what they are to be */
+    size_t told[LAYERS];                   /* rows */
+    size_t calls[LAYERS];
+    size_t layer;       /* told of last */
+    size_t count, stop; /* calls; the one that stops */
+    size_t before;      /* calls of before() */
+};
+
+static struct net *open_net(const char *model, const struct net_data *data, uint32_t batch)
+{
+    struct net *net = NULL;
+    tri_error err = {0};
+    if (net_new(model, data, batch, 7, &mem_libc, &net, &err) != TRI_OK)
+        fail_msg("%s: %s", model, err.text);
+    return net;
+}
+
+static void fill_batch(struct net *net, const struct net_data *data)
+{
+    struct net_batch batch = net_batch(net);
+    struct rng rng;
+    rng_init(&rng, 5);
+    size_t pixels = shape3_floats(data->image) * net_batch_size(net);
+    for (size_t i = 0; batch.images != NULL && i < pixels; i++)
+        batch.images[i] = (float)rng_normal(&rng);
+    for (size_t i = 0; batch.tokens != NULL && i < (size_t)data->length * net_batch_size(net); i++)
+        batch.tokens[i] = (uint32_t)rng_below(&rng, data->words);
+    for (uint32_t i = 0; i < net_batch_size(net); i++)
+        batch.labels[i] = (uint32_t)rng_below(&rng, data->classes);
+}
+
+static float *taken(float *from, size_t count)
+{
+    float *to = malloc(count * sizeof *to);
+    assert_non_null(to);
+    memcpy(to, from, count * sizeof *to);
+    for (size_t i = 0; i < count; i++)
+        from[i] = NAN;
+    return to;
+}
+
+static void late_init(struct late *late, struct net *net)
+{
+    *late = (struct late){.net = net};
+    assert_true(net_params(net) <= LAYERS);
+    for (size_t i = 0; i < net_params(net); i++) {
+        struct param *param = net_param(net, i);
+        late->weights[i] = taken(param->weights, (size_t)param->rows * param->cols);
+        late->bias[i] = param->bias != NULL ? taken(param->bias, param->rows) : NULL;
+    }
+}
+
+static void late_fini(struct late *late)
+{
+    for (size_t i = 0; i < net_params(late->net); i++) {
+        free(late->weights[i]);
+        free(late->bias[i]);
+    }
+}
+
+static bool rows_are_read(void *ctx, size_t number, size_t rows)
+{
+    struct late *late = ctx;
+    struct param *param = net_param(late->net, number);
+    const size_t from = late->told[number], cols = param->cols;
+    assert_true(number >= late->layer && rows > from && rows <= param->rows);
+    memcpy(param->weights + from * cols, late->weights[number] + from * cols,
+           (rows - from) * cols * sizeof(float));
+    if (param->bias != NULL)
+        memcpy(param->bias + from, late->bias[number] + from, (rows - from) * sizeof(float));
+    late->told[number] = rows;
+    late->layer = number;
+    late->calls[number]++;
+    return ++late->count != late->stop;
+}
+
+static bool count_before(void *ctx, size_t param)
+{
+    struct late *late = ctx;
+    (void)param;
+    late->before++;
+    return true;
+}
+
+static size_t most_calls(const struct param *param)
+{
+    return (param->rows + BLOCK - 1) / BLOCK;
+}
+
+static void check(const char *model, const struct net_data *data, uint32_t batch)
+{
+    struct net *plain = open_net(model, data, batch), *net = open_net(model, data, batch);
+    struct late late;
+    fill_batch(plain, data);
+    fill_batch(net, data);
+    late_init(&late, net);
+    const struct net_calls calls = {.ctx = &late, .before = count_before, .rows = rows_are_read};
+    assert_true(net_forward(plain, true, 0, NULL));
+    assert_true(net_forward(net, true, 0, &calls));
+    assert_memory_equal(net_probabilities(plain), net_probabilities(net),
+                        batch * data->classes * sizeof(float));
+    assert_int_equal(late.before, 0);
+    for (size_t i = 0; i < net_params(net); i++) {
+        assert_int_equal(late.told[i], net_param(net, i)->rows);
+        assert_true(late.calls[i] == 1 || late.calls[i] == most_calls(net_param(net, i)));
+    }
+    /* Nobody is told any more who did not ask. */
+    const size_t count = late.count;
+    assert_true(net_forward(net, true, 0, NULL));
+    assert_int_equal(late.count, count);
+    late_fini(&late);
+    net_free(plain);
+    net_free(net);
+}
+
+TEST(rows_are_told_of_before_they_are_read)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        const struct net_data *data;
+    } nets[] = {{"mlp:33x2", &tiny},
+                {"mlp:149x2", &tiny},
+                {"mlp:96x1", &tiny},
+                {"textcnn:embed=9,filters=13,hidden=21,dropout=0", &words},
+                {"textcnn:embed=9,filters=113,hidden=70,dropout=0.5", &words},
+                {"textcnn:embed=8,filters=101,hidden=50,dropout=0", &long_texts},
+                {"lenet", &grey},
+                {"resnet20:blocks=1", &tiny}};
+    static const uint32_t batches[] = {1, 2, 3, 4, 5, 33};
+    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++)
+        for (size_t j = 0; j < sizeof batches / sizeof batches[0]; j++)
+            check(nets[i].model, nets[i].data, batches[j]);
+}
+
+/* What it is for: blocks that a cache holds. */
+TEST(few_samples_go_block_by_block)
+{
+    (void)state;
+    struct net *net = open_net("textcnn:embed=9,filters=113,hidden=70,dropout=0", &words, 1);
+    struct late late;
+    fill_batch(net, &words);
+    late_init(&late, net);
+    const struct net_calls calls = {.ctx = &late, .rows = rows_are_read};
+    assert_true(net_forward(net, true, 0, &calls));
+    assert_int_equal(late.calls[0], 1); /* the embedding */
+    for (size_t i = 1; i < net_params(net); i++)
+        assert_int_equal(late.calls[i], most_calls(net_param(net, i)));
+    assert_int_equal(late.calls[1], 3);
+    late_fini(&late);
+    net_free(net);
+}
+
+/* Whichever call it is, it is the last. */
+TEST(a_call_that_says_no_stops_the_pass)
+{
+    (void)state;
+    size_t all = SIZE_MAX;
+    for (size_t stop = 1; stop <= all; stop++) {
+        struct net *net = open_net("textcnn:embed=9,filters=113,hidden=70,dropout=0", &words, 1);
+        struct late late;
+        fill_batch(net, &words);
+        late_init(&late, net);
+        late.stop = stop;
+        const struct net_calls calls = {.ctx = &late, .rows = rows_are_read};
+        const bool ended = net_forward(net, true, 0, &calls);
+        if (ended)
+            all = stop - 1;
+        assert_int_equal(late.count, ended ? all : stop);
+        late_fini(&late);
+        net_free(net);
+        if (ended)
+            break;
+    }
+    assert_int_equal(all, 1 + 3 * 3 + 2 + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_told_of_before_they_are_read),
+        cmocka_unit_test(few_samples_go_block_by_block),
+        cmocka_unit_test(a_call_that_says_no_stops_the_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
