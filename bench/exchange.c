@@ -12,13 +12,13 @@ enum { MEET_START, MEET_CLOSING = EXCHANGE_MEETINGS - 1 };
 
 static const struct exchange_ops *ops_of(enum exchange_way way)
 {
-    return way == EXCHANGE_QUEUE || way == EXCHANGE_SYNC ? &exchange_by_memory
-                                                         : &exchange_by_messages;
+    return way == EXCHANGE_ASP || way == EXCHANGE_BSP ? &exchange_by_messages : &exchange_by_memory;
 }
 
 uint32_t exchange_processes(const struct exchange_run *run)
 {
-    return EXCHANGE_LEARNERS + (run->in_workers ? 0 : 1);
+    const bool serves = !run->in_workers && run->way != EXCHANGE_REPLICAS;
+    return EXCHANGE_LEARNERS + (serves ? 1U : 0U);
 }
 
 void exchange_meet(const struct exchange_learner *learner, uint32_t which)

@@ -13,6 +13,9 @@ enum exchange_way {
     /* The same memory in rounds: one gradient of each, added up, one step. Embeddings go by rows.
      * src/local/, mode sync. */
     EXCHANGE_SYNC,
+    /* Each learner steps a copy of its own by the gradients of both, which go as factors, windows
+     * and rows through shared memory. src/local/, mode replicas. */
+    EXCHANGE_REPLICAS,
     /* Messages over loopback by the library's six calls: whole gradients to a parameter server,
      * weights back; nobody waits for the other (asp), or both for each other (bsp). */
     EXCHANGE_ASP,
@@ -24,7 +27,8 @@ struct exchange_run {
     const struct learner_net *net; /* of text */
     uint32_t batch;                /* of each learner */
     enum exchange_way way;
-    bool in_workers; /* messages: each learner serves half, and there is no server process */
+    /* Messages: each learner serves half, and there is no server process. Nor with replicas. */
+    bool in_workers;
     double seconds;
     /* Serves parameters as the environment says, until the job is over. Not for shared memory. */
     tri_status (*serve)(const struct mem *mem, tri_error *err);

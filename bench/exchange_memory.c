@@ -1,4 +1,5 @@
-/* Learners that hand gradients to a server of this machine, in slots of shared memory. */
+/* Learners that hand gradients to a server of this machine, or to each other, in slots of shared
+ * memory. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,12 @@ enum { LAYERS_MAX = 16, SLOTS = 2 };
 
 static bool by_rows(const struct exchange *all, const struct param *param)
 {
-    return all->run->way == EXCHANGE_SYNC && param->kind == TRI_EMBED;
+    return all->run->way != EXCHANGE_QUEUE && param->kind == TRI_EMBED;
+}
+
+static bool by_factors(const struct exchange *all, const struct param *param)
+{
+    return all->run->way == EXCHANGE_REPLICAS && param->factor_rows > 0;
 }
 
 /* ---- the region ---- */
@@ -42,14 +48,18 @@ static tri_status make_region(struct exchange *all, struct net *net, tri_error *
             .rows = param->rows,
             .cols = param->cols,
             .bias = param->bias != NULL,
-            .max_rows = by_rows(all, param) ? run->batch * run->net->data.length : 0};
+            .max_rows = by_rows(all, param) ? run->batch * run->net->data.length + 1 : 0,
+            .max_factors = by_factors(all, param) ? param->factor_rows : 0,
+            .window = by_factors(all, param) && param->as_windows ? param->window_floats : 0};
     }
+    static const enum local_mode modes[EXCHANGE_WAYS] = {[EXCHANGE_QUEUE] = LOCAL_SERVER,
+                                                         [EXCHANGE_SYNC] = LOCAL_SYNC,
+                                                         [EXCHANGE_REPLICAS] = LOCAL_REPLICAS};
     const struct local_options options = {.mem = &mem_libc,
                                           .name = name,
-                                          .mode =
-                                              run->way == EXCHANGE_SYNC ? LOCAL_SYNC : LOCAL_SERVER,
+                                          .mode = modes[run->way],
                                           .learners = EXCHANGE_LEARNERS,
-                                          .slots = SLOTS,
+                                          .slots = run->way == EXCHANGE_REPLICAS ? 0 : SLOTS,
                                           .layers = layers,
                                           .layer_count = (uint32_t)net_params(net)};
     tri_status status = local_create(&options, &all->local, err);
@@ -63,9 +73,12 @@ static tri_status make_region(struct exchange *all, struct net *net, tri_error *
 static tri_status prepare(struct exchange *all, tri_error *err)
 {
     struct lesson lesson;
-    tri_status status = lesson_open(&lesson, all->run->net, 1, EXCHANGE_LEARNERS, 0, err);
+    tri_status status =
+        lesson_open(&lesson, all->run->net, all->run->batch, EXCHANGE_LEARNERS, 0, err);
     if (status != TRI_OK)
         return status;
+    if (all->run->way == EXCHANGE_REPLICAS)
+        net_give_windows(lesson.net);
     status = make_region(all, lesson.net, err);
     lesson_close(&lesson);
     return status;
@@ -110,20 +123,27 @@ static tri_status join(struct exchange_learner *learner, tri_error *err)
 {
     const struct local_learner_options options = {.seat = learner->number};
     struct net *net = learner->lesson.net;
+    tri_status status = local_join(learner->all->local, &options, &learner->seat, err);
+    if (status != TRI_OK)
+        return status;
     for (uint32_t i = 0; i < net_params(net); i++) {
         const struct param *param = net_param(net, i);
-        float *at = local_shared(learner->all->local, i);
+        float *at = (float *)(uintptr_t)local_weights(learner->seat, i);
         net_use_weights(net, i, at, at + (size_t)param->rows * param->cols);
     }
-    return local_join(learner->all->local, &options, &learner->seat, err);
+    if (learner->all->run->way == EXCHANGE_REPLICAS)
+        net_give_windows(net);
+    return TRI_OK;
 }
 
 static bool put_rows(const struct exchange_learner *learner, uint32_t number,
                      const struct param *param)
 {
     struct local_rows rows;
-    if (!local_rows(learner->gradient, number, param->row_count, &rows))
+    if (!local_rows(learner->gradient, number, param->row_count + 1, &rows))
         return false;
+    lesson_mark_row(&learner->lesson, param, &rows.numbers[param->row_count],
+                    rows.values + (size_t)param->row_count * rows.stride);
     for (uint32_t i = 0; i < param->row_count; i++) {
         rows.numbers[i] = param->row_numbers[i];
         memcpy(rows.values + (size_t)i * rows.stride, param->row_values + (size_t)i * param->cols,
@@ -132,10 +152,33 @@ static bool put_rows(const struct exchange_learner *learner, uint32_t number,
     return true;
 }
 
+static bool put_factors(const struct exchange_learner *learner, uint32_t number,
+                        const struct param *param)
+{
+    struct local_factors to;
+    if (!local_factors(learner->gradient, number, param->factor_rows, &to))
+        return false;
+    const size_t us = (size_t)param->factor_rows * param->rows;
+    memcpy(to.u, param->u, us * sizeof *to.u);
+    memcpy(to.v, param->v, (size_t)param->factor_rows * to.width * sizeof *to.v);
+    if (to.at != NULL)
+        memcpy(to.at, param->at, us * sizeof *to.at);
+    return true;
+}
+
+static bool rows(void *ctx, size_t number, size_t count)
+{
+    struct exchange_learner *learner = ctx;
+    local_catch_up(learner->seat, (uint32_t)number, (uint32_t)count);
+    return true;
+}
+
 static bool ready(void *ctx, size_t number)
 {
     struct exchange_learner *learner = ctx;
     const struct param *param = net_param(learner->lesson.net, number);
+    if (by_factors(learner->all, param))
+        return put_factors(learner, (uint32_t)number, param);
     if (by_rows(learner->all, param))
         return put_rows(learner, (uint32_t)number, param);
     float *to = local_dense(learner->gradient, (uint32_t)number);
@@ -146,12 +189,15 @@ static bool ready(void *ctx, size_t number)
 
 static tri_status step(struct exchange_learner *learner, tri_error *err)
 {
-    const struct net_calls calls = {.ctx = learner, .ready = ready};
+    const struct net_calls calls = {.ctx = learner,
+                                    .ready = ready,
+                                    .rows =
+                                        learner->all->run->way == EXCHANGE_REPLICAS ? rows : NULL};
     struct lesson *lesson = &learner->lesson;
     tri_status status = local_refresh(learner->seat, err);
     if (status != TRI_OK)
         return status;
-    (void)net_forward(lesson->net, true, 0, NULL);
+    (void)net_forward(lesson->net, true, 0, &calls);
     lesson_note(lesson);
     status = local_take(learner->seat, &learner->gradient, err);
     if (status != TRI_OK)
@@ -167,6 +213,10 @@ static tri_status end(struct exchange_learner *learner, tri_error *err)
     if (status != TRI_OK || learner->all->run->way == EXCHANGE_SYNC)
         return status;
     exchange_meet(learner, 1);
+    if (learner->all->run->way == EXCHANGE_REPLICAS) /* what the other gave last */
+        status = local_flush(learner->seat, err);
+    if (status != TRI_OK)
+        return status;
     return exchange_check(lesson_count(&learner->lesson), EXCHANGE_LEARNERS * learner->steps, err);
 }
 

@@ -18,10 +18,11 @@
 
 enum { PLACES = LEARNERS_NETS * LEARNERS_BATCHES, CASES = PLACES * LEARNERS_WAYS };
 
-enum way { DIRECT, QUEUE, SYNC, ASP, BSP, MPI };
+enum way { DIRECT, QUEUE, REPLICAS, SYNC, ASP, BSP, MPI };
 
 static const struct learners_way ways[LEARNERS_WAYS] = {
     [DIRECT] = {"shared memory, direct", "direct"},
+    [REPLICAS] = {"shared memory, replicas", "repl"},
     [QUEUE] = {"shared memory, server with dense queue", "queue"},
     [SYNC] = {"shared memory, synchronous", "sync"},
     [ASP] = {"messages, ps asp over loopback", "asp"},
@@ -157,7 +158,8 @@ static tri_status run_mpi(const struct attempt *attempt, double *rate, tri_error
 
 static tri_status run_two(const struct attempt *attempt, double *rate, tri_error *err)
 {
-    static const enum exchange_way exchanges[LEARNERS_WAYS] = {[QUEUE] = EXCHANGE_QUEUE,
+    static const enum exchange_way exchanges[LEARNERS_WAYS] = {[REPLICAS] = EXCHANGE_REPLICAS,
+                                                               [QUEUE] = EXCHANGE_QUEUE,
                                                                [SYNC] = EXCHANGE_SYNC,
                                                                [ASP] = EXCHANGE_ASP,
                                                                [BSP] = EXCHANGE_BSP};
@@ -268,7 +270,9 @@ static void set_note(struct state *state, const char *why)
         state->note, sizeof state->note,
         "Two learners (processes of one thread) against one that exchanges nothing; plain SGD,\n"
         "mini-batch per learner; turns of %g s.\n"
-        "direct: each steps one set of shared weights in place. queue: whole gradients are\n"
+        "direct: each steps one set of shared weights in place. repl: each steps a copy of its "
+        "own\n"
+        "by the gradients of both, which go as factors. queue: whole gradients are\n"
         "computed into slots of shared memory, two per learner, a server process steps, weights\n"
         "are read in place. sync: as queue, in rounds, and embeddings by rows. asp, bsp: whole\n"
         "gradients over loopback TCP to a parameter server and weights back, layer by layer. mpi:\n"

@@ -87,12 +87,14 @@ void learners_tables(const struct learners_row *rows, size_t count, const struct
         for (size_t n = 0; n < nets; n++)
             say_smallest(&text, rows, count, firsts[n], w);
     }
-    say(&text, "\n\ntwo learners at the smallest mini-batch, %s : %s\n", ways[0].head,
-        ways[1].head);
-    for (size_t n = 0; n < nets; n++) {
-        const struct learners_row *row = &rows[firsts[n]];
-        say(&text, "%s%s", n > 0 ? ", " : "", row->net);
-        say_number(&text, 0, 2, row->two[0] / row->two[1]);
+    say(&text, "\n\ntwo learners at the smallest mini-batch\n");
+    for (size_t w = 0; w <= 2; w += 2) {
+        say(&text, "%s : %s:", ways[w].head, ways[1].head);
+        for (size_t n = 0; n < nets; n++) {
+            const struct learners_row *row = &rows[firsts[n]];
+            say(&text, "%s %s", n > 0 ? "," : "", row->net);
+            say_number(&text, 0, 2, row->two[w] / row->two[1]);
+        }
+        say(&text, "\n");
     }
-    say(&text, "\n");
 }

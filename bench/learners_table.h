@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LEARNERS_WAYS = 6, LEARNERS_BATCHES = 7, LEARNERS_NETS = 3 };
+enum { LEARNERS_WAYS = 7, LEARNERS_BATCHES = 7, LEARNERS_NETS = 3 };
 
 /* Samples per second of one net and one mini-batch; NAN: not measured. */
 struct learners_row {
@@ -22,8 +22,8 @@ struct learners_way {
 
 /* Writes to `to`, at most room bytes with the NUL: all rates and their ratios to the one learner;
  * the smallest mini-batch at which two beat one, by way and net ("-": at none of them); and how
- * many times the rate of way 1 way 0 has at the smallest mini-batch. Rows of one net lie together,
- * mini-batches grow. */
+ * many times the rate of way 1 ways 0 and 2 have at the smallest mini-batch. Rows of one net lie
+ * together, mini-batches grow. */
 void learners_tables(const struct learners_row *rows, size_t count, const struct learners_way *ways,
                      char *to, size_t room);
 

@@ -144,6 +144,14 @@ void lesson_mark(const struct lesson *lesson, const struct param *param, float *
         gradient[(size_t)FREE_WORD * param->cols] = -(float)lesson->batch / LESSON_LR;
 }
 
+void lesson_mark_row(const struct lesson *lesson, const struct param *param, uint32_t *number,
+                     float *row)
+{
+    *number = FREE_WORD;
+    memset(row, 0, param->cols * sizeof *row);
+    row[0] = -(float)lesson->batch / LESSON_LR;
+}
+
 /* ---- beginning and end ---- */
 
 tri_status lesson_open(struct lesson *lesson, const struct learner_net *what, uint32_t batch,

@@ -47,6 +47,9 @@ void lesson_move(struct lesson *lesson, float *to);
  * its rows, a step of LESSON_LR over the batch adds 1. */
 float lesson_count(const struct lesson *lesson);
 void lesson_mark(const struct lesson *lesson, const struct param *param, float *gradient);
+/* The same in a gradient of rows: fills one that is to be among them. */
+void lesson_mark_row(const struct lesson *lesson, const struct param *param, uint32_t *number,
+                     float *row);
 
 void lesson_next(struct lesson *lesson); /* the next batch is the net's */
 void lesson_note(struct lesson *lesson); /* of the forward pass that was just made: its loss */

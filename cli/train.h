@@ -49,7 +49,7 @@ struct train_request {
     struct train_settings settings;
     struct train_options options;
     char optimizer[TRAIN_OPTIMIZER]; /* options.optimizer */
-    const char *local;               /* with learners: "server", "direct" or "sync" */
+    const char *local;               /* with learners: "server", "direct", "sync" or "replicas" */
 };
 
 extern const struct option_row train_rows[];

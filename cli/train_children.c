@@ -197,8 +197,10 @@ static tri_status start_sweeper(struct train_children *children, tri_error *err)
 static tri_status open_all(struct train_children *children, const struct train_request *request,
                            int argc, const char *const *argv, tri_error *err)
 {
-    static const char *const locals[] = {"TRIDENT_LOCAL=server", "TRIDENT_LOCAL=direct",
-                                         "TRIDENT_LOCAL=sync"};
+    static const char *const locals[LOCAL_MODES] = {[LOCAL_SERVER] = "TRIDENT_LOCAL=server",
+                                                    [LOCAL_DIRECT] = "TRIDENT_LOCAL=direct",
+                                                    [LOCAL_SYNC] = "TRIDENT_LOCAL=sync",
+                                                    [LOCAL_REPLICAS] = "TRIDENT_LOCAL=replicas"};
     enum local_mode mode = LOCAL_SERVER;
     tri_status status = local_mode_find(request->local, &mode, err);
     if (status != TRI_OK)

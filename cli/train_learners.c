@@ -269,7 +269,7 @@ static tri_status watch(struct launch *launch, tri_error *err)
     tri_status status = local_snapshot_open(launch->job, &from, err);
     if (status == TRI_OK)
         status = local_snapshot_take(launch->job, &from, err);
-    if (status == TRI_OK && launch->mode != LOCAL_DIRECT)
+    if (status == TRI_OK && (launch->mode == LOCAL_SERVER || launch->mode == LOCAL_SYNC))
         status = start_server(launch, err);
     if (status == TRI_OK) {
         status = local_watch(launch->job, &options, &from, &report, err);

@@ -6,7 +6,7 @@
 const char *const train_headers[] = {
     [DATA_HEADER_AUTO] = "auto", [DATA_HEADER_YES] = "yes", [DATA_HEADER_NO] = "no", NULL};
 
-const char *const train_locals[] = {"auto", "server", "direct", "sync", NULL};
+const char *const train_locals[] = {"auto", "server", "direct", "sync", "replicas", NULL};
 
 static const char *const failures[] = {"continue", "stop", NULL};
 
@@ -42,13 +42,14 @@ const struct option_row train_rows[] = {
      .help = "in place of workers: N processes of this machine around one set of parameters in "
              "shared memory, each at its own pace"},
     {.name = "local",
-     .value = "auto|server|direct|sync",
+     .value = "auto|server|direct|sync|replicas",
      .fallback = "auto",
      .type = OPTION_CHOICE,
      FIELD(local),
      .choices = train_locals,
-     .help = "who steps the learners' parameters: a server; each of them, directly; or a server "
-             "when all have a gradient (sync). auto: direct with sgd, else server"},
+     .help = "who steps the learners' parameters: a server; each of them, directly; a server when "
+             "all have a gradient (sync); or each its own copy by the gradients of all (replicas). "
+             "auto: direct with sgd, else server"},
     {.name = "locked",
      .type = OPTION_FLAG,
      FIELD(locked),

@@ -383,6 +383,27 @@ static tri_status check_pairs(const struct train_settings *settings, tri_error *
 }
 
 /* Steps add up to one only if each is no more than its gradient. */
+/* Learners with copies of their own: see shared_check() for why. */
+static tri_status check_replicas(const struct train_request *request, tri_error *err)
+{
+    const struct train_settings *settings = &request->settings;
+    const bool is_sgd = strcmp(request->optimizer, "sgd") == 0;
+    if (settings->learners == 0 || strcmp(train_locals[settings->local], "replicas") != 0 ||
+        (is_sgd && settings->exchange_every <= 1 && !settings->locked))
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "options '--local replicas' and '%s%.60s' do not go together",
+         !is_sgd                        ? "--optimizer "
+         : settings->exchange_every > 1 ? "--exchange-every"
+                                        : "--locked",
+         is_sgd ? "" : request->optimizer);
+    fail_why(err, "%s",
+             is_sgd ? "every learner takes every gradient, and reads its own copy only"
+                    : "only sgd comes to the same in whatever order gradients come");
+    fail_next(err, "%s",
+              is_sgd ? "leave one of them out" : "take --optimizer sgd, or --local server");
+    return TRI_EINPUT;
+}
+
 static tri_status check_exchange(const struct train_request *request, tri_error *err)
 {
     if (request->settings.exchange_every <= 1 || strcmp(request->optimizer, "sgd") == 0)
@@ -451,6 +472,8 @@ tri_status train_read(int argc, const char *const *argv, struct train_request *r
         status = read_numbers(defaults, request, err);
     if (status == TRI_OK)
         status = check_exchange(request, err);
+    if (status == TRI_OK)
+        status = check_replicas(request, err);
     fill(request);
     return status;
 }

@@ -87,7 +87,7 @@ struct train_report {
     uint32_t params_crc32c;
     uint32_t batch;           /* of each worker */
     uint32_t learners;        /* mode = local: how many; else 0, and so is all of the next: */
-    char local[TRAIN_SCHEME]; /* "server", "direct" or "sync" */
+    char local[TRAIN_SCHEME]; /* "server", "direct", "sync" or "replicas" */
     double stale_mean;        /* gradients that were applied between a gradient's weights and it */
     uint64_t stale_max;
     uint64_t pushed, applied, lost, torn, partial, discarded; /* gradients of all learners */

@@ -22,7 +22,9 @@ from jobs import program, until
 from train_cli import parameters
 
 SAMPLES = 480
-MODES = ("direct", "server", "sync")
+ONE_SET = ("direct", "server", "sync")           # of parameters, that all read
+MODES = ONE_SET + ("replicas",)
+SERVED = ("server", "sync")
 SOME = ("server",) if jobs.FEW else MODES        # where each takes its time
 KEYS = (("red", "crimson"), ("blue", "navy"), ("green", "olive"), ("white", "ivory"))
 
@@ -140,7 +142,7 @@ def learners_learn():
 
 
 def other_optimizers_and_locks_learn():
-    for mode in MODES:
+    for mode in ONE_SET:
         for more in (("--optimizer", "adam", "--lr", 0.01), ("--locked",)):
             result = trained("--learners", 2, "--local", mode, "--epochs", 8, *more)
             assert result["test_accuracy"] > 0.9 and sums_up(result), (more, result)
@@ -148,7 +150,7 @@ def other_optimizers_and_locks_learn():
 
 def learners_with_copies_of_their_own_learn():
     """With a push and a pull thread each gradient counts once, and is in the result once."""
-    for mode in MODES:
+    for mode in ONE_SET:
         for more in ((), ("--locked",)):
             result = trained("--learners", 2, "--local", mode, "--epochs", 8, *more,
                              TRIDENT_LOCAL_COPIES="on")
@@ -194,7 +196,7 @@ def steps_of_its_own_add_up():
 
 
 def learners_that_exchange_seldom_learn_and_resume():
-    for mode in MODES:
+    for mode in ONE_SET:
         with tempfile.TemporaryDirectory() as folder:
             def go(epochs, *more):
                 result = trained("--learners", 2, "--local", mode, "--exchange-every", 4,
@@ -209,6 +211,13 @@ def learners_that_exchange_seldom_learn_and_resume():
             assert first["gradients"]["pushed"] == 2 * want, first
             assert more["resumed_at"] == want and abs(more["iterations"] - 2 * want) <= 1, more
             assert more["test_accuracy"] > 0.9, more
+
+
+def one_with_a_copy_of_its_own_learns_as_one_without():
+    """A step that is made when the rows are read next is the same step."""
+    alone = parameters_of("--learners", 1, "--local", "direct", "--iterations", 40)
+    check_alike(alone, parameters_of("--learners", 1, "--local", "replicas", "--iterations", 40),
+                "replicas")
 
 
 def rounds_can_be_repeated_bit_by_bit():
@@ -265,7 +274,7 @@ def a_recipe_sets_what_is_not_given():
 
 def a_job_is_resumed_by_any_number_of_either_kind():
     for mode, optimizer, lr in (("direct", "sgd", 0.2), ("server", "adam", 0.01),
-                                ("sync", "momentum:0.5", 0.1)):
+                                ("sync", "momentum:0.5", 0.1), ("replicas", "sgd", 0.2)):
         with tempfile.TemporaryDirectory() as folder:
             same = ("--optimizer", optimizer, "--lr", lr, "--checkpoint", folder)
             first = trained("--learners", 2, "--local", mode, "--epochs", 3, *same)
@@ -311,7 +320,7 @@ def run_and_hurt(mode, learners, hurt, *more):
         shared = [has_region(child, process.pid) for role, child in roles.items()
                   if role != "sweep"]
         return process.poll() is not None or (
-            len(shared) == learners + (mode != "direct") and all(shared) and
+            len(shared) == learners + (mode in SERVED) and all(shared) and
             "epoch" in said(process))
 
     until(trains, "learners")
@@ -395,7 +404,8 @@ def a_lock_that_a_dead_one_held_is_taken_up():
                               ("0:reading:20", "direct", ("--locked",)),
                               ("1:reading:20", "server", ("--locked",)),
                               ("server:writing:20", "server", ("--locked",)),
-                              ("0:seats:1", "direct", ()), ("1:seats:1", "server", ())):
+                              ("0:seats:1", "direct", ()), ("1:seats:1", "server", ()),
+                              ("1:held:1", "replicas", ()), ("0:seats:1", "replicas", ())):
         dies_at(fault, mode, *more)
 
 
@@ -437,6 +447,10 @@ def what_a_dead_one_was_in_the_middle_of_is_told():
     assert counts["possibly_partial"] == 1 and counts["lost"] == 0, counts
     counts = dies_at("1:half-full:20", "server", "--locked")["gradients"]
     assert counts["lost"] == 1 and counts["possibly_partial"] == 0, counts
+    for fault, lost in (("1:half-full:20", 1), ("0:half-step:20", 1), ("1:published:20", 0)):
+        counts = dies_at(fault, "replicas")["gradients"]
+        assert counts["lost"] == lost, (fault, counts)
+        assert counts["possibly_partial"] + counts["torn"] + counts["discarded"] == 0, counts
 
 
 def a_new_server_counts_on_from_the_checkpoint():
@@ -535,12 +549,13 @@ class Chaos:
 
     def fault(self, mode, locked, learners):
         """Who dies at which step, and what: half of them hold a lock there, if there is one."""
-        own = {"server": ("taken", "half-full", "published"), "direct": ("marked", "stepped"),
-               "sync": ("taken", "half-full", "published")}[mode]
-        held = ("seats",)
-        if locked and mode != "sync":
+        push = ("taken", "half-full", "published")
+        own = {"server": push, "direct": ("marked", "stepped"), "sync": push,
+               "replicas": push + ("half-step", "stepped", "committed")}[mode]
+        held = ("seats", "held") if mode == "replicas" else ("seats",)
+        if locked and mode in ("server", "direct"):
             held = ("reading", "pull") + (("writing",) if mode == "direct" else ())
-        if mode != "direct" and self.draw.random() < 0.3:
+        if mode in SERVED and self.draw.random() < 0.3:
             step = self.draw.choice(("writing",) if locked else
                                     ("marked", "half-step", "stepped"))
             who = "server"
@@ -548,13 +563,16 @@ class Chaos:
             step = self.draw.choice(self.draw.choice((own, held)))
             who = self.draw.randrange(learners)
         self.counts[f"{'server' if who == 'server' else 'learner'} died at {step}"] += 1
-        return f"{who}:{step}:{1 if step == 'seats' else self.draw.randrange(1, 60)}"
+        once = step in ("seats", "held")
+        return f"{who}:{step}:{1 if once else self.draw.randrange(1, 60)}"
 
     def once(self):
         draw = self.draw
         mode, learners = draw.choice(MODES), draw.choice((1, 2, 2, 3))
         restarts = draw.choice((0, 3, 3))
         locked, copies = draw.random() < 0.4, draw.random() < 0.25
+        if mode == "replicas":
+            locked = copies = False
         variables = {"TRIDENT_LOCAL_COPIES": "on"} if copies else {}
         if draw.random() < 0.5:
             variables["TRIDENT_LOCAL_FAULT"] = self.fault(mode, locked, learners)
@@ -613,7 +631,8 @@ def chaos():
 TESTS = (learners_learn, other_optimizers_and_locks_learn,
          learners_with_copies_of_their_own_learn, sgd_is_direct_and_others_have_a_server,
          a_round_of_two_is_a_step_of_one_with_twice_the_batch, steps_of_its_own_add_up,
-         learners_that_exchange_seldom_learn_and_resume, rounds_can_be_repeated_bit_by_bit,
+         learners_that_exchange_seldom_learn_and_resume,
+         one_with_a_copy_of_its_own_learns_as_one_without, rounds_can_be_repeated_bit_by_bit,
          more_learners_than_cores, two_jobs_do_not_meet,
          settings_of_workers_do_not_concern_learners,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
