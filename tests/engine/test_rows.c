@@ -118,7 +118,7 @@ static void check(const char *model, const struct net_data *data, uint32_t batch
     assert_true(net_forward(plain, true, 0, NULL));
     assert_true(net_forward(net, true, 0, &calls));
     assert_memory_equal(net_probabilities(plain), net_probabilities(net),
-                        batch * data->classes * sizeof(float));
+                        (size_t)batch * data->classes * sizeof(float));
     assert_int_equal(late.before, 0);
     for (size_t i = 0; i < net_params(net); i++) {
         assert_int_equal(late.told[i], net_param(net, i)->rows);

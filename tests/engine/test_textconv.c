@@ -187,7 +187,8 @@ static void check_windows(uint32_t batch, struct shape3 shape, uint32_t filters,
     struct param *p = op->param, *wanted = dense->param;
     float *row = malloc(p->cols * sizeof *row), bias;
     float *diff = malloc(check_values(in) * sizeof *diff);
-    assert_true(row != NULL && diff != NULL);
+    assert_non_null(row);
+    assert_non_null(diff);
     assert_int_equal(p->factor_rows, 0);
     op_give_windows(op);
     assert_null(p->dense);
