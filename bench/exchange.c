@@ -59,7 +59,9 @@ static void close_window(struct exchange_learner *learner, struct window *window
     struct exchange_shared *shared = learner->all->shared;
     window->closed = true;
     window->end = atomic_load(&shared->ended[0]) + 2;
-    if (in_rounds(learner->all->run->way))
+    if (learner->all->run->way == EXCHANGE_REPLICAS)
+        window->end = learner->steps; /* who waited here would not take the other's gradients */
+    if (in_rounds(learner->all->run->way) || learner->all->run->way == EXCHANGE_REPLICAS)
         return;
     atomic_store(&shared->ended[learner->number], learner->steps);
     exchange_meet(learner, MEET_CLOSING);

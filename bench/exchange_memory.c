@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "bench/exchange_way.h"
+#include "local/share.h"
 
 enum { LAYERS_MAX = 16, SLOTS = 2 };
 
@@ -207,16 +208,25 @@ static tri_status step(struct exchange_learner *learner, tri_error *err)
     return local_publish(learner->seat, LESSON_LR, (float)lesson->batch, err);
 }
 
+/* Each takes what the other gives until both give no more: then all is in both copies. */
+static tri_status end_replica(struct exchange_learner *learner, tri_error *err)
+{
+    struct local_stats stats;
+    tri_status status = local_share_drain(learner->seat, false, err);
+    local_stats(learner->all->local, &stats);
+    if (status != TRI_OK)
+        return status;
+    return exchange_check(lesson_count(&learner->lesson), stats.counts.pushed, err);
+}
+
 static tri_status end(struct exchange_learner *learner, tri_error *err)
 {
+    if (learner->all->run->way == EXCHANGE_REPLICAS)
+        return end_replica(learner, err);
     tri_status status = local_flush(learner->seat, err);
     if (status != TRI_OK || learner->all->run->way == EXCHANGE_SYNC)
         return status;
     exchange_meet(learner, 1);
-    if (learner->all->run->way == EXCHANGE_REPLICAS) /* what the other gave last */
-        status = local_flush(learner->seat, err);
-    if (status != TRI_OK)
-        return status;
     return exchange_check(lesson_count(&learner->lesson), EXCHANGE_LEARNERS * learner->steps, err);
 }
 

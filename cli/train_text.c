@@ -65,6 +65,11 @@ static void row_of(struct table *table, const char *name, const char *scheme, ui
 }
 
 /* How layers travel is of no interest where none does. */
+static bool has_copies(const struct train_report *report)
+{
+    return report->learners > 0 && strcmp(report->local, "replicas") == 0;
+}
+
 static void put_layers(const struct train_report *report, struct buf *out)
 {
     struct table table;
@@ -87,7 +92,9 @@ static void put_layers(const struct train_report *report, struct buf *out)
     buf_char(out, '\n');
     table_print(&table, 40, out);
     table_fini(&table);
-    buf_text(out, travels                ? "MB/iteration: what each worker sends, as planned\n"
+    buf_text(out, travels ? "MB/iteration: what each worker sends, as planned\n"
+                  : has_copies(report)
+                      ? "each learner has these: gradients go through shared memory\n"
                   : report->learners > 0 ? "learners share these: nothing travels\n"
                                          : "one worker: nothing travels\n");
 }
@@ -98,8 +105,9 @@ static void put_times(const struct train_report *report, struct buf *out)
     if (!(both > 0))
         return;
     if (report->learners > 0) {
-        buf_format(out, "\ntime: %.1f %% computing, %.1f %% waiting for the server or a lock\n",
-                   100 * report->compute_s / both, 100 * report->wait_s / both);
+        buf_format(out, "\ntime: %.1f %% computing, %.1f %% waiting for %s\n",
+                   100 * report->compute_s / both, 100 * report->wait_s / both,
+                   has_copies(report) ? "others to take gradients" : "the server or a lock");
         return;
     }
     buf_format(out,

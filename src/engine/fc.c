@@ -126,8 +126,8 @@ static void weigh(struct op *op)
     op->param->v = op->in[0]->out.data;
 }
 
-/* One pass over the rows that have a gradient: up to six times as fast as panels of columns at one
- * sample, and not slower up to four. */
+/* One pass over the rows that have a gradient: at one sample one to six times as fast as panels of
+ * columns, from two to four 0.7 to 2.8 times, by shape and zeros; with more mostly slower. */
 static void backward_few(struct op *op)
 {
     const struct fc *fc = op->own;
