@@ -103,6 +103,7 @@ struct head {
     uint32_t writing;      /* the lock is held for writing, or about to be */
     uint32_t hold, held;   /* somebody wants another to rest, and copies; it does: hold_word() */
     uint32_t hold_number;  /* under the lock of snapshots */
+    uint32_t joined;       /* replicas: how often somebody began to read. Sequentially consistent */
     uint32_t base; /* replicas: whose copy it is that nobody reads and who comes begins with: that
                       of the last who has left, or (learners) the one the region was filled with */
     uint32_t lock_event;

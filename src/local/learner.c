@@ -271,7 +271,7 @@ static void publish_replica(struct local_learner *learner, const struct slot *sl
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         if (slot->parts[l].form != FORM_NONE)
             layers_changed(job, l);
-    reach(job, LOCAL_AT_HALF_FULL); /* replicas.pml: fill */
+    reach(job, LOCAL_AT_HALF_FULL); /* replicas.pml: FILL */
     count_stale(&job->seats[learner->seat], version_by_counts(job), slot->version);
     queue_publish(job, learner->seat);
     learner->fresh_look = false;

@@ -2,11 +2,11 @@
  *
  * taken[r][w] is how many of learner w's gradients are in learner r's copy; only r writes it. A row
  * more is of what the region was filled with. Slot n % slots of w may be filled again when all who
- * read have taken n. Gradients are put in row by row, in the order of the seats, as the forward pass
- * comes to the rows (local_catch_up()), and count when all of them are in all layers: one vector of
- * counts is then true of the whole copy, and the learner is `quiet`. Then others may copy it; if it
- * comes to change it meanwhile, it rests. Nobody reads a copy while it changes, so a learner that
- * dies in the middle of a step has torn nothing.
+ * read have taken n. Gradients are put in row by row, in the order of the seats, as the forward
+ * pass comes to the rows (local_catch_up()), and count when all of them are in all layers: one
+ * vector of counts is then true of the whole copy, and the learner is `quiet`. Then others may copy
+ * it; if it comes to change it meanwhile, it rests. Nobody reads a copy while it changes, so a
+ * learner that dies in the middle of a step has torn nothing.
  *
  * The comments "replicas.pml: x" name the steps of verify/replicas.pml. */
 #include "local/replica.h"
@@ -69,11 +69,18 @@ uint64_t version_of_row(const struct local_job *job, const uint64_t *row)
 
 static bool reads(const struct seat *seat)
 {
-    return state_of(seat) == LOCAL_SEAT_TAKEN && load32(&seat->reads) != 0;
+    const uint64_t sitting = __atomic_load_n(&seat->sitting, __ATOMIC_SEQ_CST);
+    return (uint32_t)sitting == LOCAL_SEAT_TAKEN &&
+           __atomic_load_n(&seat->reads, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* The least that anybody who reads has taken of the writer's. */
-static uint64_t least_taken(const struct local_job *job, uint32_t writer, uint32_t *lagging)
+static uint32_t joined(const struct local_job *job)
+{
+    return __atomic_load_n(&job->head->joined, __ATOMIC_SEQ_CST);
+}
+
+/* One look at all. */
+static uint64_t look_for_least(const struct local_job *job, uint32_t writer, uint32_t *lagging)
 {
     uint64_t least = load(&job->seats[writer].head);
     for (uint32_t i = 0; i < job->head->learners; i++) {
@@ -85,6 +92,19 @@ static uint64_t least_taken(const struct local_job *job, uint32_t writer, uint32
         least = taken < least ? taken : least;
     }
     return least;
+}
+
+/* The least that anybody who reads has taken of the writer's. Who begins to read between two looks
+ * has what its source had, which may have gone on before the second: then all are looked at again.
+ */
+static uint64_t least_taken(const struct local_job *job, uint32_t writer, uint32_t *lagging)
+{
+    for (;;) {
+        const uint32_t before = joined(job);
+        const uint64_t least = look_for_least(job, writer, lagging); /* replicas.pml: SPACE */
+        if (joined(job) == before)
+            return least;
+    }
 }
 
 bool has_room(const struct local_job *job, uint32_t writer, uint32_t *lagging)
@@ -230,7 +250,7 @@ void local_catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows
         return;
     bool several = false;
     if (!replica->begun[layer])
-        several = pile_up(learner, layer, true); /* replicas.pml: apply */
+        several = pile_up(learner, layer, true); /* replicas.pml: APPLY */
     else if (replica->pile.layer != layer)
         (void)pile_up(learner, layer, false);
     replica->begun[layer] = true;
@@ -255,7 +275,7 @@ static void begin_change(struct local_learner *learner)
     while (is_held(learner->job, learner->seat, &word) && !local_stopping(learner->job)) {
         set_quiet(learner, 1);
         event_wake(&learner->job->head->news);
-        rest_if_held(learner->job, learner->seat); /* replicas.pml: rest */
+        rest_if_held(learner->job, learner->seat); /* replicas.pml: REST */
         set_quiet(learner, 0);
     }
 }
@@ -276,7 +296,7 @@ static void look(struct local_learner *learner)
     const uint64_t *taken = taken_row(job, learner->seat);
     replica->open = false;
     for (uint32_t w = 0; w < job->head->learners; w++) {
-        replica->upto[w] = load(&job->seats[w].head); /* replicas.pml: look */
+        replica->upto[w] = load(&job->seats[w].head); /* replicas.pml: LOOK */
         replica->open = replica->open || replica->upto[w] > taken[w];
     }
     memset(replica->rows, 0, job->head->layer_count * sizeof *replica->rows);
@@ -302,7 +322,7 @@ static void take(struct local_learner *learner)
     reach(job, LOCAL_AT_STEPPED);
     for (uint32_t w = 0; w < job->head->learners; w++)
         if (replica->upto[w] > taken[w]) {
-            store(&taken[w], replica->upto[w]); /* replicas.pml: commit */
+            store(&taken[w], replica->upto[w]); /* replicas.pml: COMMIT */
             event_wake(&job->seats[w].space);
         }
     replica->open = false;
@@ -344,7 +364,7 @@ static tri_status wait_for_room(struct local_learner *learner, tri_error *err)
     tri_status status = TRI_OK;
     char who[32], what[64];
     while (status == TRI_OK && !room_is_left(learner, &lagging)) {
-        const uint32_t key = event_key(space); /* replicas.pml: space key */
+        const uint32_t key = event_key(space); /* replicas.pml: SPACE */
         bool idle = false;
         if (replica_take_all(learner) || room_is_left(learner, &lagging))
             continue;
@@ -353,7 +373,7 @@ static tri_status wait_for_room(struct local_learner *learner, tri_error *err)
         else
             status = wait_more(&wait, space, key, &idle);
         if (idle)
-            (void)local_bury(job); /* replicas.pml: bury */
+            (void)local_bury(job); /* replicas.pml: BURY */
         local_touch(learner);
     }
     (void)snprintf(who, sizeof who, "learner %u", learner->seat);
@@ -389,31 +409,48 @@ static void take_base(struct local_job *job, uint32_t seat)
     }
 }
 
-/* It counts among those who read before anything is copied: from then on nobody fills a slot that
- * it has yet to read, whatever becomes of the one who rests. */
-static tri_status copy_source(struct local_job *job, uint32_t seat, tri_error *err)
+/* The seat begins to read where the source is, before anything is copied: from then on nobody fills
+ * a slot that it has yet to read, whatever becomes of the source. False: the source was buried
+ * before that, and slots may have been filled; another must be found. */
+static bool begin_to_read(struct local_job *job, uint32_t seat, uint32_t source)
 {
-    struct source source;
-    tri_status status = source_hold(job, seat, &source, err);
-    if (status != TRI_OK)
-        return status;
-    if (!source.exact) {
-        source_let_go(job);
-        return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
-    }
     uint64_t *own = taken_row(job, seat);
-    const uint64_t *row = taken_row(job, source.reader);
-    if (source.reader == load32(&job->head->base))
+    const uint64_t *row = taken_row(job, source);
+    const bool learns = source != load32(&job->head->base);
+    if (!learns)
         take_base(job, seat);
     else if (seat == load32(&job->head->base)) /* its memory is about to be another copy */
         store32(&job->head->base, job->head->learners);
     for (uint32_t w = 0; w < job->head->learners; w++)
         store(&own[w], load(&row[w]));
-    store32(&job->seats[seat].reads, 1); /* replicas.pml: read */
+    __atomic_store_n(&job->seats[seat].reads, 1, __ATOMIC_SEQ_CST);    /* replicas.pml: counted */
+    (void)__atomic_fetch_add(&job->head->joined, 1, __ATOMIC_SEQ_CST); /* replicas.pml: said */
+    if (!learns || __atomic_load_n(&job->seats[source].whole, __ATOMIC_SEQ_CST) != 0)
+        return true; /* replicas.pml: check */
+    __atomic_store_n(&job->seats[seat].reads, 0, __ATOMIC_SEQ_CST);
+    return false;
+}
+
+static tri_status copy_source(struct local_job *job, uint32_t seat, tri_error *err)
+{
+    struct source source;
+    tri_status status;
+    for (bool found = false; !found;) {
+        status = source_hold(job, seat, &source, err);
+        if (status != TRI_OK)
+            return status;
+        if (!source.exact) {
+            source_let_go(job);
+            return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
+        }
+        found = begin_to_read(job, seat, source.reader);
+        if (!found)
+            source_let_go(job);
+    }
     reach(job, LOCAL_AT_HELD);
-    copy_layers(job, source.reader, copy_of(job, seat));
+    copy_layers(job, source.reader, copy_of(job, seat)); /* replicas.pml: copy */
     __atomic_store_n(&job->seats[seat].quiet, 1, __ATOMIC_SEQ_CST);
-    store32(&job->seats[seat].whole, 1); /* replicas.pml: whole */
+    store32(&job->seats[seat].whole, 1); /* replicas.pml: complete */
     source_let_go(job);
     return TRI_OK;
 }
@@ -530,6 +567,6 @@ void replica_leave(struct local_learner *learner)
     take(learner);
     look(learner);
     take(learner);
-    store32(&job->head->base, learner->seat); /* replicas.pml: base */
+    store32(&job->head->base, learner->seat); /* replicas.pml: LEAVE: base */
     robust_unlock(&job->head->snapshot);
 }

@@ -41,6 +41,7 @@ static void bury(struct local_job *job, uint32_t i)
 {
     struct seat *seat = &job->seats[i];
     store32(&seat->holding, 0);
+    __atomic_store_n(&seat->whole, 0, __ATOMIC_SEQ_CST); /* replicas.pml: BURY, before it is DEAD */
     __atomic_store_n(&seat->reading, 0, __ATOMIC_SEQ_CST); /* local.pml: bury reader */
     reach(job, LOCAL_AT_SEATS);
     set_state(seat, LOCAL_SEAT_DEAD, joins_of(seat)); /* local.pml: bury */
@@ -144,6 +145,8 @@ void local_give_up(struct local_job *job, uint32_t seat)
 {
     store32(&job->seats[seat].given_up, 1);
     event_wake(&job->head->work);
+    if (has_replicas(job))
+        wake_all(job);
 }
 
 bool local_done(const struct local_job *job)

@@ -230,7 +230,7 @@ tri_status local_share_drain(struct local_learner *learner, bool watched, tri_er
     struct local_job *job = learner->job;
     const uint32_t own = learner->seat;
     uint64_t since = clock_us(), silent = 0;
-    store32(&job->seats[own].done, 1); /* replicas.pml: done */
+    store32(&job->seats[own].done, 1); /* replicas.pml: DONE */
     wake_all(job);
     for (;;) {
         const uint32_t key = event_key(&job->seats[own].space);

@@ -177,7 +177,7 @@ tri_status source_hold(struct local_job *job, uint32_t except, struct source *ou
     bool found = false, held;
     uint32_t seat;
     while (status == TRI_OK && !found && (seat = find_whole(job, except)) != LOCAL_ANY) {
-        status = hold(job, seat, &held, err); /* replicas.pml: hold */
+        status = hold(job, seat, &held, err); /* replicas.pml: HOLD */
         found = held || local_stopping(job);  /* else it has died or left: another one, perhaps */
         if (found)
             *out = (struct source){.reader = seat, .exact = held};
