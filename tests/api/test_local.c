@@ -41,7 +41,8 @@ static int set_up(void **state)
     static const char *const names[] = {
         "TRIDENT_RANK",        "TRIDENT_WORKERS",      "RANK",
         "WORLD_SIZE",          "TRIDENT_LOCAL",        "TRIDENT_LOCKED",
-        "TRIDENT_CONSISTENCY", "TRIDENT_LOCAL_SERVER", "TRIDENT_LOCAL_COPIES"};
+        "TRIDENT_CONSISTENCY", "TRIDENT_LOCAL_SERVER", "TRIDENT_LOCAL_COPIES",
+        "TRIDENT_OPTIMIZER"};
     char job[64];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -120,7 +121,7 @@ static tri_status give(struct rank *rank, uint64_t clock, uint32_t samples)
         rows[i] = (float)samples;
     fc.lr = embed.lr = 1;
     fc.count = embed.count = samples;
-    if (clock % 2 == 0) {
+    if (clock % 2 == 0 || strcmp(tri_scheme_of(rank->job, FC), "sfb") == 0) {
         fc.u = u;
         fc.v = v;
         fc.factor_rows = K;
@@ -254,6 +255,18 @@ TEST(every_gradient_is_in_the_parameters_of_all_ranks)
             }
             set_up(state);
         }
+}
+
+TEST(with_replicas_every_gradient_is_in_the_copy_of_each_rank)
+{
+    struct rank ranks[RANKS];
+    const struct plan plan = {.local = "replicas", .ranks = RANKS, .clocks = 40};
+    (void)state;
+    run(&plan, ranks);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_end(&ranks[r], RANKS * 40);
+        assert_int_equal(ranks[r].applied, RANKS * 40);
+    }
 }
 
 TEST(a_round_is_one_step_with_the_mean_of_all_samples)
@@ -417,6 +430,9 @@ TEST(settings_that_do_not_go_together_are_refused)
     static const struct {
         const char *variable, *value, *text;
     } rows[] = {{"TRIDENT_CONSISTENCY", "ssp:3", "'ssp:3' does not go with"},
+                {"TRIDENT_LOCKED", "on", "replicas does not go with locked"},
+                {"TRIDENT_LOCAL_COPIES", "on", "replicas does not go with local_copies"},
+                {"TRIDENT_OPTIMIZER", "adam", "replicas does not go with adam"},
                 {"TRIDENT_LOCAL", "hogwild", "TRIDENT_LOCAL cannot be"},
                 {"TRIDENT_MODE", "nowhere", "TRIDENT_MODE cannot be"}};
     tri_error err = {0};
@@ -424,6 +440,8 @@ TEST(settings_that_do_not_go_together_are_refused)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         set_up(state);
+        if (strstr(rows[i].text, "replicas") != NULL)
+            (void)setenv("TRIDENT_LOCAL", "replicas", 1);
         (void)setenv(rows[i].variable, rows[i].value, 1);
         assert_int_equal(tri_open(NULL, &job, &err), TRI_EINPUT);
         if (strstr(err.text, rows[i].text) == NULL)
@@ -451,6 +469,86 @@ TEST(a_rank_without_rank_0_says_so)
     tri_close(rank.job);
 }
 
+/* Rows come up to date as they are asked for; what is read in place is this rank's own. */
+TEST(with_replicas_rows_are_synced_as_they_are_read)
+{
+    struct plan plan = {.ranks = 1};
+    struct rank rank;
+    float *weights, *bias;
+    uint64_t clock;
+    (void)state;
+    (void)setenv("TRIDENT_LOCAL", "replicas", 1);
+    open_one(&rank, &plan);
+    assert_string_equal(tri_scheme_of(rank.job, FC), "sfb");
+    assert_string_equal(tri_scheme_of(rank.job, EMBED), "ps");
+    assert_int_equal(tri_shared(rank.job, FC, &weights, &bias, &rank.err), TRI_OK);
+    const float first = weights[0];
+    assert_int_equal(tri_sync(rank.job, FC, &rank.err), TRI_OK);
+    assert_int_equal(give(&rank, 0, 2), TRI_OK);
+    assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
+    assert_float_equal(weights[0], first, 0); /* not before it is asked for */
+    assert_int_equal(tri_sync_rows(rank.job, FC, 3, &rank.err), TRI_OK);
+    assert_float_equal(weights[0], first - 1, 1e-6);
+    assert_float_equal(weights[2 * COLS], first - 1, 1e-6);
+    assert_float_equal(weights[3 * COLS], first, 0);
+    assert_float_equal(bias[2] - bias[3], -1, 1e-6);
+    assert_int_equal(tri_sync_rows(rank.job, FC, ROWS, &rank.err), TRI_OK);
+    assert_float_equal(weights[MATRIX - 1], first - 1, 1e-6);
+    refused(tri_sync_rows(rank.job, FC, ROWS + 1, &rank.err), &rank.err, "25 rows");
+    refused(tri_step(rank.job, &rank.err), &rank.err, "needs local = direct");
+    tri_update_info dense = TRI_UPDATE_INIT;
+    dense.dense = rank.weights[FC];
+    dense.dense_bias = rank.bias;
+    refused(tri_update(rank.job, FC, &dense, &rank.err), &rank.err, "is not factors");
+    assert_int_equal(tri_finish(rank.job, &rank.err), TRI_OK);
+    tri_close(rank.job);
+}
+
+TEST(windows_are_for_replicas)
+{
+    struct plan plan = {.ranks = 1};
+    struct rank rank = {.plan = &plan};
+    tri_layer_info conv = TRI_LAYER_INIT;
+    (void)state;
+    conv.name = "conv";
+    conv.kind = TRI_CONV;
+    conv.rows = ROWS;
+    conv.cols = COLS;
+    conv.max_factor_rows = 1;
+    conv.window_floats = COLS + 3;
+    conv.weights = rank.weights[FC];
+    assert_int_equal(open_rank(&rank), TRI_OK);
+    refused(tri_layer(rank.job, &conv, NULL, &rank.err), &rank.err, "only local = replicas takes");
+    tri_close(rank.job);
+    (void)setenv("TRIDENT_LOCAL", "replicas", 1);
+    assert_int_equal(open_rank(&rank), TRI_OK);
+    conv.window_floats = COLS - 1;
+    refused(tri_layer(rank.job, &conv, NULL, &rank.err), &rank.err, "windows shorter");
+    conv.window_floats = COLS + 3;
+    assert_int_equal(tri_layer(rank.job, &conv, NULL, &rank.err), TRI_OK);
+    assert_int_equal(tri_start(rank.job, &rank.err), TRI_OK);
+    float u[ROWS] = {0}, v[COLS + 3] = {0};
+    uint32_t at[ROWS] = {0}, crc;
+    for (size_t i = 0; i < COLS + 3; i++)
+        v[i] = (float)i;
+    u[4] = 2;
+    at[4] = 3;
+    tri_update_info update = TRI_UPDATE_INIT;
+    update.u = u;
+    update.v = v;
+    update.factor_rows = 1;
+    update.lr = 1;
+    refused(tri_update(rank.job, 0, &update, &rank.err), &rank.err, "no windows");
+    update.at = at;
+    assert_int_equal(tri_update(rank.job, 0, &update, &rank.err), TRI_OK);
+    assert_int_equal(tri_clock(rank.job, NULL, &rank.err), TRI_OK);
+    assert_int_equal(tri_checksum(rank.job, &crc, &rank.err), TRI_OK); /* syncs */
+    for (size_t i = 0; i < COLS; i++)
+        assert_float_equal(rank.weights[FC][4 * COLS + i], -2 * (float)(3 + i), 1e-6);
+    assert_float_equal(rank.weights[FC][5 * COLS], 0, 0);
+    tri_close(rank.job);
+}
+
 TEST(in_a_network_there_is_no_shared_memory)
 {
     struct plan plan = {.ranks = 1};
@@ -475,6 +573,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_gradient_is_in_the_parameters_of_all_ranks, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(with_replicas_every_gradient_is_in_the_copy_of_each_rank,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(with_replicas_rows_are_synced_as_they_are_read, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(windows_are_for_replicas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_round_is_one_step_with_the_mean_of_all_samples, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_program_may_read_and_step_in_place, set_up, tear_down),
