@@ -343,7 +343,8 @@ struct source {
     uint32_t reader;
     bool exact;
 };
-tri_status source_hold(struct local_job *job, uint32_t except, struct source *out, tri_error *err);
+tri_status source_hold(struct local_job *job, uint32_t except, uint32_t most_ms, struct source *out,
+                       tri_error *err);
 void source_let_go(struct local_job *job);
 void copy_layers(const struct local_job *job, uint32_t reader, float *to);
 
@@ -351,6 +352,7 @@ void copy_layers(const struct local_job *job, uint32_t reader, float *to);
 struct local_job *replica_settle(struct local_learner *learner);   /* all that it looked at is in */
 uint64_t *taken_row(const struct local_job *job, uint32_t reader); /* learners: of the first base */
 float *copy_of(const struct local_job *job, uint32_t reader);
+bool is_watched(const struct local_job *job); /* a watchdog lives */
 bool has_room(const struct local_job *job, uint32_t writer, uint32_t *lagging);
 uint64_t version_of_row(const struct local_job *job, const uint64_t *row);
 void wake_all(struct local_job *job); /* learners that wait */

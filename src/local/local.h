@@ -432,6 +432,9 @@ uint32_t local_bury(struct local_job *job);
  * may still sit down there. */
 void local_give_up(struct local_job *job, uint32_t seat);
 bool local_done(const struct local_job *job); /* all have left, and all is applied */
+/* replicas: all who had a copy are dead, and what they did cannot be had from their slots. Who sits
+ * down waits for local_restore(), if there is a watchdog; else it begins with what is left. */
+bool local_copies_lost(const struct local_job *job);
 
 #ifdef __cplusplus
 }

@@ -373,7 +373,11 @@ static tri_status wait_for_room(struct local_learner *learner, tri_error *err)
         else
             status = wait_more(&wait, space, key, &idle);
         if (idle)
-            (void)local_bury(job); /* replicas.pml: BURY */
+            (void)local_bury(job);                       /* replicas.pml: BURY */
+        if (status == TRI_ETIMEOUT && is_watched(job)) { /* which knows when one is stuck */
+            wait = wait_begin(job);
+            status = TRI_OK;
+        }
         local_touch(learner);
     }
     (void)snprintf(who, sizeof who, "learner %u", learner->seat);
@@ -402,8 +406,11 @@ static void take_base(struct local_job *job, uint32_t seat)
     for (uint32_t w = 0; w < job->head->learners; w++) {
         const uint64_t behind = load(&job->seats[w].head) - load(&base[w]);
         if (behind >= job->head->slots) {
-            store(&job->seats[w].discarded, load(&job->seats[w].discarded) + behind);
             store(&base[w], load(&base[w]) + behind);
+            store(&job->seats[w].discarded, load(&job->seats[w].discarded) + behind);
+            log_write(job->log, LOG_WARN,
+                      "%llu gradients of learner %u are lost: all who had them are dead",
+                      (unsigned long long)behind, w);
         }
         store(&own[w], load(&base[w]));
     }
@@ -419,8 +426,6 @@ static bool begin_to_read(struct local_job *job, uint32_t seat, uint32_t source)
     const bool learns = source != load32(&job->head->base);
     if (!learns)
         take_base(job, seat);
-    else if (seat == load32(&job->head->base)) /* its memory is about to be another copy */
-        store32(&job->head->base, job->head->learners);
     for (uint32_t w = 0; w < job->head->learners; w++)
         store(&own[w], load(&row[w]));
     __atomic_store_n(&job->seats[seat].reads, 1, __ATOMIC_SEQ_CST);    /* replicas.pml: counted */
@@ -431,24 +436,60 @@ static bool begin_to_read(struct local_job *job, uint32_t seat, uint32_t source)
     return false;
 }
 
+/* A base that is this seat's old copy would be one that lives, and changes: it becomes the first.
+ */
+static void move_base(struct local_job *job, uint32_t seat, struct source *source)
+{
+    const uint32_t first = job->head->learners;
+    if (load32(&job->head->base) != seat)
+        return;
+    copy_layers(job, seat, job->weights);
+    for (uint32_t w = 0; w < first; w++)
+        store(&taken_row(job, first)[w], load(&taken_row(job, seat)[w]));
+    store32(&job->head->base, first); /* replicas.pml: base */
+    if (source->reader == seat)
+        source->reader = first;
+}
+
+bool is_watched(const struct local_job *job)
+{
+    const struct alive_id watch = load_id(&job->head->watch);
+    return alive_is(&watch);
+}
+
+/* A watchdog puts the last snapshot back; without one there is nothing to wait for. */
+static void await_restore(const struct local_job *job)
+{
+    const struct wait wait = wait_begin(job);
+    while (local_copies_lost(job) && is_watched(job) && !local_stopping(job) &&
+           clock_us() < wait.deadline_us)
+        clock_sleep_us(1000);
+}
+
 static tri_status copy_source(struct local_job *job, uint32_t seat, tri_error *err)
 {
     struct source source;
     tri_status status;
     for (bool found = false; !found;) {
-        status = source_hold(job, seat, &source, err);
+        await_restore(job);
+        status = source_hold(job, seat, UINT32_MAX / 1000, &source, err);
         if (status != TRI_OK)
             return status;
         if (!source.exact) {
             source_let_go(job);
             return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
         }
+        move_base(job, seat, &source);
         found = begin_to_read(job, seat, source.reader);
         if (!found)
             source_let_go(job);
     }
     reach(job, LOCAL_AT_HELD);
     copy_layers(job, source.reader, copy_of(job, seat)); /* replicas.pml: copy */
+    if (local_stopping(job)) { /* nobody rests any more: it may be of two moments */
+        source_let_go(job);
+        return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
+    }
     __atomic_store_n(&job->seats[seat].quiet, 1, __ATOMIC_SEQ_CST);
     store32(&job->seats[seat].whole, 1); /* replicas.pml: complete */
     source_let_go(job);
@@ -561,6 +602,7 @@ void replica_leave(struct local_learner *learner)
     if (!lock_copies(learner)) {
         log_write(job->log, LOG_WARN, "learner %u leaves without its copy of the weights",
                   learner->seat);
+        __atomic_store_n(&job->seats[learner->seat].whole, 0, __ATOMIC_SEQ_CST);
         return;
     }
     store32(&job->seats[learner->seat].whole, 0); /* nobody waits for it to rest */

@@ -1,5 +1,8 @@
 /* Copies of the weights while the job goes on, and putting one back. */
+#include <stdio.h>
+
 #include "local/inside.h"
+#include "os/clock.h"
 
 tri_status local_snapshot_open(const struct local_job *job, struct local_snapshot *out,
                                tri_error *err)
@@ -45,6 +48,8 @@ void rest_if_held(struct local_job *job, uint32_t target)
     while (load32(&head->hold) == word && !local_stopping(job)) {
         uint32_t key = event_key(&head->work);
         bool woken = load32(&head->hold) != word || event_wait(&head->work, key, SLICE_MS);
+        if (target != HOLD_SERVER) /* it is not this learner that is stuck */
+            store(&job->seats[target].progress_us, clock_us());
         struct alive_id who = load_id(&head->snapshooter);
         uint32_t theirs = word;
         if (!woken && !alive_is(&who))
@@ -69,12 +74,14 @@ static bool target_lives(const struct local_job *job, uint32_t target)
 }
 
 /* Under the lock of snapshots: the target rests, or is not there (*held). One that starts meanwhile
- * sees the wish first. */
-static tri_status hold(struct local_job *job, uint32_t target, bool *held, tri_error *err)
+ * sees the wish first. most_ms: for so long. */
+static tri_status hold(struct local_job *job, uint32_t target, uint32_t most_ms, bool *held)
 {
     struct head *head = job->head;
     struct wait wait = wait_begin(job);
     tri_status status = TRI_OK;
+    if (wait.since_us + (uint64_t)most_ms * 1000 < wait.deadline_us)
+        wait.deadline_us = wait.since_us + (uint64_t)most_ms * 1000;
     store32(&head->hold_number, head->hold_number + 1);
     const uint32_t word = hold_word(head->hold_number, target);
     __atomic_store_n(&head->hold, word, __ATOMIC_SEQ_CST); /* local.pml: hold */
@@ -87,10 +94,8 @@ static tri_status hold(struct local_job *job, uint32_t target, bool *held, tri_e
             status = wait_more(&wait, &head->news, key, NULL);
     }
     *held = rests(job, target, word);
-    if (status == TRI_EEVICTED) /* the target is about to end; the weights are still there */
-        status = TRI_OK;
-    return wait_failed(&wait, status, "a snapshot",
-                       target == HOLD_SERVER ? "the server to rest" : "a learner to rest", err);
+    /* Evicted: the target is about to end; the weights are still there. */
+    return status == TRI_EEVICTED ? TRI_OK : status;
 }
 
 static void let_go(struct local_job *job)
@@ -117,7 +122,9 @@ static tri_status take_with_server(struct local_job *job, struct local_snapshot 
                                    tri_error *err)
 {
     bool held;
-    tri_status status = hold(job, HOLD_SERVER, &held, err);
+    const struct wait wait = wait_begin(job);
+    tri_status status = wait_failed(&wait, hold(job, HOLD_SERVER, UINT32_MAX / 1000, &held),
+                                    "a snapshot", "the server to rest", err);
     if (status == TRI_OK) {
         reach(job, LOCAL_AT_HELD);
         copy_all(job, out);
@@ -158,30 +165,46 @@ tri_status local_snapshot_take(struct local_job *job, struct local_snapshot *out
 
 /* ---- replicas ---- */
 
-/* A learner whose copy is whole and who can be asked to rest. */
-static uint32_t find_whole(const struct local_job *job, uint32_t except)
+/* A learner whose copy is whole: one that is quiet, or the next after `last` by turns, for one that
+ * is in the middle of something may be stopped there. */
+static uint32_t find_whole(const struct local_job *job, uint32_t except, uint32_t last)
 {
-    for (uint32_t i = 0; i < job->head->learners; i++)
-        if (i != except && target_lives(job, i))
+    const uint32_t count = job->head->learners;
+    uint32_t found = LOCAL_ANY;
+    for (uint32_t k = 1; k <= count; k++) {
+        const uint32_t i = (uint32_t)(((uint64_t)last + k) % count);
+        if (i == except || !target_lives(job, i))
+            continue;
+        if (is_quiet(&job->seats[i]))
             return i;
-    return LOCAL_ANY;
+        found = found == LOCAL_ANY ? i : found;
+    }
+    return found;
 }
 
-tri_status source_hold(struct local_job *job, uint32_t except, struct source *out, tri_error *err)
+tri_status source_hold(struct local_job *job, uint32_t except, uint32_t most_ms, struct source *out,
+                       tri_error *err)
 {
     tri_status status = lock_take(job, &job->head->snapshot, "snapshots", NULL, err);
     if (status != TRI_OK)
         return status;
+    const struct wait wait = wait_begin(job);
+    const uint64_t end_us = wait.since_us + (uint64_t)most_ms * 1000;
     store_id(&job->head->snapshooter, alive_self());
     *out = (struct source){.reader = load32(&job->head->base), .exact = true};
     bool found = false, held;
-    uint32_t seat;
-    while (status == TRI_OK && !found && (seat = find_whole(job, except)) != LOCAL_ANY) {
-        status = hold(job, seat, &held, err); /* replicas.pml: HOLD */
-        found = held || local_stopping(job);  /* else it has died or left: another one, perhaps */
+    uint32_t seat = job->head->learners - 1;
+    while (status == TRI_OK && !found && (seat = find_whole(job, except, seat)) != LOCAL_ANY) {
+        status = hold(job, seat, 2 * SLICE_MS, &held); /* replicas.pml: HOLD */
+        found = held || local_stopping(job); /* else it has died or left, or takes its time */
         if (found)
             *out = (struct source){.reader = seat, .exact = held};
+        if (status == TRI_ETIMEOUT && clock_us() < end_us && clock_us() < wait.deadline_us)
+            status = TRI_OK;
     }
+    char what[32];
+    (void)snprintf(what, sizeof what, "learner %u to rest", seat);
+    status = wait_failed(&wait, status, "who copies weights", what, err);
     if (status != TRI_OK)
         source_let_go(job);
     return status;
@@ -225,25 +248,46 @@ void local_snapshot_own(struct local_learner *learner, struct local_snapshot *ou
 
 static tri_status take_replica(struct local_job *job, struct local_snapshot *out, tri_error *err)
 {
+    enum { MOST_MS = 3000 }; /* a watchdog has more to do, and takes another one soon */
     struct source source;
-    tri_status status = source_hold(job, LOCAL_ANY, &source, err);
+    tri_status status = source_hold(job, LOCAL_ANY, MOST_MS, &source, err);
     if (status != TRI_OK)
         return status;
     reach(job, LOCAL_AT_HELD);
     snapshot_of(job, source.reader, out);
-    out->exact = source.exact;
+    out->exact = source.exact && !local_stopping(job); /* which lets nobody rest */
     source_let_go(job);
     return TRI_OK;
 }
 
 /* ---- putting one back ---- */
 
+/* A learner lives that has a copy, or is about to. */
+static bool has_copies(const struct local_job *job)
+{
+    for (uint32_t i = 0; i < job->head->learners; i++)
+        if (seat_sitter(&job->seats[i]).alive && load32(&job->seats[i].reads) != 0)
+            return true;
+    return false;
+}
+
+bool local_copies_lost(const struct local_job *job)
+{
+    if (!has_replicas(job) || has_copies(job))
+        return false;
+    const uint64_t *row = taken_row(job, load32(&job->head->base));
+    for (uint32_t w = 0; w < job->head->learners; w++)
+        if (load(&job->seats[w].head) - load(&row[w]) >= job->head->slots)
+            return true;
+    return false;
+}
+
 static tri_status may_restore(const struct local_job *job, const struct local_snapshot *snapshot,
                               bool drain, tri_error *err)
 {
     struct local_stats stats;
     local_stats(job, &stats);
-    if (stats.server_alive || ((drain || has_replicas(job)) && stats.alive > 0))
+    if (stats.server_alive || (has_replicas(job) ? has_copies(job) : drain && stats.alive > 0))
         return fail(err, TRI_EARG, "weights cannot be put back while %s",
                     stats.server_alive ? "the server lives" : "learners live");
     if (snapshot->floats != job->head->floats || snapshot->state_floats != job->head->state_floats)
@@ -272,11 +316,16 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
                          tri_error *err)
 {
     struct head *head = job->head;
-    tri_status status = may_restore(job, snapshot, drain, err);
-    if (status == TRI_OK)
-        status = lock_write(job, err);
+    tri_status status = lock_take(job, &head->snapshot, "snapshots", NULL, err); /* nobody joins */
     if (status != TRI_OK)
         return status;
+    status = may_restore(job, snapshot, drain, err);
+    if (status == TRI_OK)
+        status = lock_write(job, err);
+    if (status != TRI_OK) {
+        robust_unlock(&head->snapshot);
+        return status;
+    }
     if (has_server(job))
         (void)server_recover(job);
     store32(&head->base, head->learners);
@@ -296,6 +345,7 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
     store(&head->version, snapshot->version);
     bump(&head->changes, 1);
     unlock_write(job);
+    robust_unlock(&head->snapshot);
     event_wake(&head->news);
     return TRI_OK;
 }

@@ -35,8 +35,10 @@ tri_status wait_failed(const struct wait *wait, tri_status status, const char *w
     fail(err, status, "%s of job '%s' waited %.1f s for %s", who, head->name,
          (double)(clock_us() - wait->since_us) / 1e6, what);
     struct alive_id server = load_id(&head->server);
-    if (!has_server(wait->job))
+    if (!has_server(wait->job)) {
+        fail_next(err, "see what that process does; more time: TRIDENT_TIMEOUT_MS");
         return status;
+    }
     if (server.pid == 0)
         fail_why(err, "there is no server");
     else

@@ -39,8 +39,12 @@ static void checkpoint(struct watch *watch, bool first)
     struct local_job *job = watch->job;
     tri_error err;
     tri_status status = local_snapshot_take(job, &watch->next, &err);
-    if (status == TRI_OK && !first && !watch->next.exact && has_server(job))
-        status = fail(&err, TRI_EPEER, "a dead server has left a gradient half applied");
+    if (status == TRI_OK && !first && !watch->next.exact && job->head->mode != LOCAL_DIRECT)
+        status = fail(&err, TRI_EPEER, "%s",
+                      has_server(job) ? "a dead server has left a gradient half applied"
+                                      : "no learner rests while the job is stopped");
+    if (status == TRI_OK && has_replicas(job) && watch->next.version < watch->last.version)
+        return; /* all copies are lost, and not put back yet */
     if (status == TRI_OK) {
         struct local_snapshot old = watch->last;
         watch->last = watch->next;
@@ -188,6 +192,18 @@ static tri_status look_at_server(struct watch *watch, const struct local_stats *
 
 /* ---- everything ---- */
 
+/* Nobody is left who has a copy of the weights; those who are started again wait for one. One that
+ * has just come to count among those who read is all that is needed. */
+static tri_status put_back(struct watch *watch, tri_error *err)
+{
+    tri_status status = local_restore(watch->job, &watch->last, true, err);
+    if (status == TRI_OK)
+        log_write(watch->job->log, LOG_WARN,
+                  "no copy of the weights is left: learners go on from version %llu",
+                  (unsigned long long)watch->last.version);
+    return status == TRI_EARG ? TRI_OK : status;
+}
+
 static tri_status stop_server(struct watch *watch, tri_error *err)
 {
     struct local_job *job = watch->job;
@@ -285,6 +301,8 @@ static tri_status look(struct watch *watch, bool *over, tri_error *err)
     say(watch, &stats);
     for (uint32_t i = 0; i < job->head->learners && status == TRI_OK; i++)
         status = look_at_learner(watch, i, err);
+    if (status == TRI_OK && local_copies_lost(job))
+        status = put_back(watch, err);
     local_stats(job, &stats);
     *over = local_stopping(job) || (local_done(job) && stats.left > 0);
     if (status != TRI_OK || *over)
