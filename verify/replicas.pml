@@ -174,7 +174,7 @@ inline bury()
     d_step {
         for (k : 0 .. N - 1) {
             if
-            :: DEAD_READER(k) -> whole[k] = false           /* BURY: not whole */
+            :: DEAD_READER(k) -> whole[k] = false           /* BURY */
             :: else
             fi
         }
@@ -271,7 +271,9 @@ inline begin_change(r)
 
 inline end_change(r)
 {
-#ifndef NEVER_QUIET /* mutant: is so only while it rests */
+#ifdef NEVER_QUIET /* mutant: is so only while it rests */
+    skip
+#else
     quiet[r] = true;                                        /* quiet */
     if
     :: WANTED(r) -> wake(NEWS)
@@ -363,12 +365,12 @@ inline move_base(r)
 #endif
     content[FIRST_BASE] = content[r];
     d_step { copy_row(FIRST_BASE, r) };
-    atomic { base = FIRST_BASE; source = (source == r -> FIRST_BASE : source) } /* JOIN: base moves */
+    atomic { base = FIRST_BASE; source = (source == r -> FIRST_BASE : source) } /* base moves */
 }
 
 inline join(r)
 {
-    d_step {                                                /* SIT DOWN */
+    d_step {                                                /* sit down */
         reads[r] = false; whole[r] = false; quiet[r] = false; done[r] = false;
 #if R > 0
         coming[r] = false;
@@ -400,17 +402,17 @@ inline join(r)
         fi;
 #endif
         if
-        :: source == base -> d_step { skip_far(r) }         /* JOIN: base */
+        :: source == base -> d_step { skip_far(r) }         /* base */
         :: else
         fi;
 #ifndef COUNTED_LATE /* mutant: as a reader only after the source was let go */
-        d_step { copy_row(r, source) };                     /* JOIN: row */
-        reads[r] = true;                                    /* JOIN: counted */
+        d_step { copy_row(r, source) };                     /* row */
+        reads[r] = true;                                    /* counted */
 #if N > 2 && !defined(SAID_LATE)
-        joined++;                                           /* JOIN: said */
+        joined++;                                           /* said */
 #endif
 #endif
-        if                                                  /* JOIN: check */
+        if                                                  /* check */
 #ifndef SOURCE_UNCHECKED /* mutant */
         :: source != base && !whole[source] ->              /* it may have been counted no more: again */
             reads[r] = false;
@@ -423,19 +425,19 @@ inline join(r)
     joined++;
 #endif
 #ifdef COUNTED_LATE
-    d_step { copy_row(r, source); content[r] = content[source] };
+    atomic { copy_row(r, source); content[r] = content[source] };
     let_go();
     reads[r] = true;
     quiet[r] = true;
     whole[r] = true
 #else
-    atomic {                                                /* JOIN: copy */
+    atomic {                                                /* copy */
         content[r] = content[source];
         consistent = IS_EXACT(r);
         assert(consistent)
     };
     quiet[r] = true;
-    whole[r] = true;                                        /* JOIN: complete */
+    whole[r] = true;                                        /* complete */
 #ifdef BASE_DROPPED
     if
     :: base == r -> base = FIRST_BASE

@@ -418,11 +418,11 @@ static bool begin_to_read(struct local_job *job, uint32_t seat, uint32_t source)
     const uint64_t *row = taken_row(job, source);
     const bool learns = source != load32(&job->head->base);
     if (!learns)
-        take_base(job, seat);
+        take_base(job, seat);                  /* replicas.pml: base */
     else if (seat == load32(&job->head->base)) /* its memory is about to be another copy */
         store32(&job->head->base, job->head->learners);
     for (uint32_t w = 0; w < job->head->learners; w++)
-        store(&own[w], load(&row[w]));
+        store(&own[w], load(&row[w]));                                 /* replicas.pml: row */
     __atomic_store_n(&job->seats[seat].reads, 1, __ATOMIC_SEQ_CST);    /* replicas.pml: counted */
     (void)__atomic_fetch_add(&job->head->joined, 1, __ATOMIC_SEQ_CST); /* replicas.pml: said */
     if (!learns || __atomic_load_n(&job->seats[source].whole, __ATOMIC_SEQ_CST) != 0)
@@ -546,7 +546,7 @@ static bool lock_copies(struct local_learner *learner)
             return true;
         if (got == ROBUST_BROKEN || clock_us() >= wait.deadline_us)
             return false;
-        (void)replica_take_all(learner);
+        (void)replica_take_all(learner); /* replicas.pml: LEAVE: in turns */
     }
 }
 
@@ -563,7 +563,7 @@ void replica_leave(struct local_learner *learner)
                   learner->seat);
         return;
     }
-    store32(&job->seats[learner->seat].whole, 0); /* nobody waits for it to rest */
+    store32(&job->seats[learner->seat].whole, 0); /* replicas.pml: LEAVE: not whole */
     take(learner);
     look(learner);
     take(learner);

@@ -47,7 +47,7 @@ void rest_if_held(struct local_job *job, uint32_t target)
         bool woken = load32(&head->hold) != word || event_wait(&head->work, key, SLICE_MS);
         struct alive_id who = load_id(&head->snapshooter);
         uint32_t theirs = word;
-        if (!woken && !alive_is(&who))
+        if (!woken && !alive_is(&who)) /* replicas.pml: TAKE OFF */
             (void)__atomic_compare_exchange_n(&head->hold, &theirs, 0, false, __ATOMIC_ACQ_REL,
                                               __ATOMIC_ACQUIRE);
     }
@@ -95,7 +95,7 @@ static tri_status hold(struct local_job *job, uint32_t target, bool *held, tri_e
 
 static void let_go(struct local_job *job)
 {
-    store32(&job->head->hold, 0); /* local.pml: let go */
+    store32(&job->head->hold, 0); /* local.pml: let go; replicas.pml: LET GO */
     event_wake(&job->head->work);
 }
 
@@ -230,7 +230,7 @@ static tri_status take_replica(struct local_job *job, struct local_snapshot *out
     if (status != TRI_OK)
         return status;
     reach(job, LOCAL_AT_HELD);
-    snapshot_of(job, source.reader, out);
+    snapshot_of(job, source.reader, out); /* replicas.pml: SNAPSHOT */
     out->exact = source.exact;
     source_let_go(job);
     return TRI_OK;
@@ -279,7 +279,7 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
         return status;
     if (has_server(job))
         (void)server_recover(job);
-    store32(&head->base, head->learners);
+    store32(&head->base, head->learners); /* replicas.pml: RESTORE */
     uint64_t sum = 0;
     for (uint32_t i = 0; i < head->learners; i++) {
         restore_counts(job, i, snapshot->applied[i], drain);
