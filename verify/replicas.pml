@@ -1,10 +1,11 @@
 /* Shared memory without a server: every learner applies all gradients to a copy of its own, and may
- * die at any step. verify/README.md says what is modelled; src/local/replica.c marks each step
- * ("replicas.pml: COMMIT").
+ * die at any step. verify/README.md says what is modelled; comments "replicas.pml: COMMIT" in
+ * src/local/ (replica.c, snapshot.c, seats.c, share.c, learner.c) mark each step.
  *
  * -DN=n  seats          -DS=n  slots of each      -DG=n -DG0=n -DG1=n -DG2=n  gradients of each
  * -DD=n  deaths         -DMORTAL=mask  of whom    -DK=n  snapshots
- * -DSTAY=mask  who stays for the result           -DSEATED  a seat is TAKEN before the copy is made
+ * -DR=n  so often somebody leaves and comes again -DOPEN  who leaves may have looked
+ * -DSTAY=mask  who stays for the result
  * -DGIVE_UP  no restarts                          -DSCENE  all sit already, but the first
  * -DIMPATIENT  waits end at any time: a standstill is not found then */
 #ifndef N
@@ -34,19 +35,22 @@
 #ifndef K
 #define K 0
 #endif
+#ifndef R
+#define R 0
+#endif
 #ifndef STAY
 #define STAY 7
 #endif
 #define COUNT(i) ((i) == 0 -> G0 : ((i) == 1 -> G1 : G2))
 #define STAYS(i) ((STAY >> (i)) & 1)
 
-#define BASE N     /* an index of copies */
-#define WATCHDOG N /* a sleeper and an owner of the lock */
+#define FIRST_BASE N /* a copy, a row of taken[], a value of base: what the region was filled with */
+#define WATCHDOG N   /* a sleeper, an owner of the lock, a copier */
 #define ORPHANED (N + 2)
 
 #define SPACE(i) (i)
 #define NEWS N
-#define HELD (N + 1)
+#define WORK (N + 1)
 
 #define FREE 0
 #define TAKEN 1
@@ -54,24 +58,34 @@
 #define LEFT 3
 
 byte state[N];          /* of seats */
-bool complete[N];       /* the copy may be copied; no longer when buried */
+bool reads[N];          /* its counts count */
+bool whole[N];          /* the copy may be copied; no longer when buried */
+bool quiet[N];          /* the copy is what its counts say, and stays so until this is 0 */
 bool done[N], given_up[N];
 byte head[N];           /* published */
 byte slot[N * S];       /* the number of the gradient + 1; 0: half full */
 byte taken[(N + 1) * N]; /* of each copy: how many of each writer */
-bool torn;              /* BASE is being written */
+byte base = FIRST_BASE; /* whose copy who comes begins with if nobody is there */
 byte joined;            /* joins so far: a look at all readers was whole if it stands still */
 
 byte lock;              /* of copying: 0, or its owner + 1; robust */
-byte hold, ticket;      /* one word: whose copy is wanted, + 1, and the how manieth time */
-byte held[N];           /* the last ticket for which this one rests */
+byte copier;            /* who has written down that it copies, + 1 */
+byte ticket;            /* under the lock */
+byte hold, held;        /* words: whose copy is wanted, and the how manieth time; who rests for that */
 
 byte on[N + 1];         /* what one sleeps on, + 1; or took a key of */
 bool dead[N];
 byte deaths;
+#if R > 0
+bool coming[N];         /* it has left, or is about to, and comes again */
+byte again;
+#define IS_COMING(i) coming[i]
+#else
+#define IS_COMING(i) false
+#endif
 
 byte content[N + 1];    /* what is really in each copy: a bit per writer and number */
-byte saved, lost;       /* the last snapshot; what a restore threw away */
+byte saved, lost;       /* the last snapshot; what was thrown away, or was out of reach */
 
 /* Names for what is asserted. */
 bool right_gradient = true, exactly_once = true, consistent = true, has_all = true;
@@ -142,16 +156,39 @@ inline sleep_on(who, event, ready)
     fi
 }
 
-/* Under the lock of the seats: one step. First no source any more, then no reader. */
+#define LIVES(i) (state[i] == TAKEN && !dead[i])
+#define DEAD_READER(i) (dead[i] && state[i] == TAKEN)
+#if N == 3
+#define ANY_DEAD (DEAD_READER(0) || DEAD_READER(1) || DEAD_READER(2))
+#else
+#define ANY_DEAD (DEAD_READER(0) || DEAD_READER(1))
+#endif
+
+/* Under the lock of the seats. First no source any more, then no reader. */
 inline bury()
 {
 #ifdef DEAD_UNBURIED /* mutant */
     skip
 #else
+#ifndef WHOLE_WHEN_DEAD /* mutant */
     d_step {
         for (k : 0 .. N - 1) {
             if
-            :: dead[k] && state[k] == TAKEN -> complete[k] = false; state[k] = DEAD /* BURY */
+            :: DEAD_READER(k) -> whole[k] = false           /* BURY */
+            :: else
+            fi
+        }
+        k = 0
+    };
+#endif
+    d_step {
+        for (k : 0 .. N - 1) {
+            if
+#ifndef WHOLE_WHEN_DEAD
+            :: DEAD_READER(k) && !whole[k] -> state[k] = DEAD /* BURY: dead */
+#else
+            :: DEAD_READER(k) -> state[k] = DEAD
+#endif
             :: else
             fi
         }
@@ -161,199 +198,260 @@ inline bury()
 #endif
 }
 
-#define DEAD_READER(i) (dead[i] && state[i] == TAKEN)
-#if N == 3
-#define ANY_DEAD (DEAD_READER(0) || DEAD_READER(1) || DEAD_READER(2))
-#else
-#define ANY_DEAD (DEAD_READER(0) || DEAD_READER(1))
-#endif
-
 /* ---- holding somebody's copy ---- */
 
 #define LOCK_FREE (lock == 0 || lock == ORPHANED)
 
-/* Who takes the lock after a dead one lets go whom that one held. */
-inline take_up()
-{
-    if
-    :: hold > 0 ->
-        atomic { source = hold - 1; hold = 0 };
-        atomic { wake(SPACE(source)); source = 0 }
-    :: else
-    fi
-}
+#ifdef TICKETLESS /* mutant */
+#define WORD(target) ((target) + 1)
+#else
+#define WORD(target) (ticket * 4 + (target) + 1)
+#endif
+#define WANTED(i) ((hold & 3) == (i) + 1)
+#define COPIER_IS_DEAD (copier == 0 || (copier <= N && dead[copier - 1]))
 
-#define WANTED(i) (hold == (i) + 1)
-
-/* A place where the copy is exactly taken[]. The ticket tells this hold from the last one, which
- * this one may not have seen the end of. Only who has the lock writes `hold`: it may be somebody
- * else's by now. */
+/* The wish of a dead one is taken off: that very one. The next may be there already. */
 inline rest(r)
 {
-    do
-    :: atomic { WANTED(r) -> mine = ticket };
-#ifdef HELD_FLAG /* mutant: one flag for all, taken down by who rested */
-        held[0] = 1;
-        wake(HELD);
-        sleep_on(r, SPACE(r), !WANTED(r));
-        held[0] = 0;
-#else
-        held[r] = mine;                                     /* REST */
-        wake(HELD);
-#ifdef NOT_RESTING /* mutant: goes on */
-        atomic { mine = 0; break };
-#endif
-        sleep_on(r, SPACE(r), !(WANTED(r) && ticket == mine));
-#endif
-        if
-        :: WANTED(r) && ticket == mine && LOCK_FREE ->
-#ifdef TAKEN_OFF_UNLOCKED /* mutant */
-            hold = 0
-#else
+    mine = hold;
+    if
+    :: (mine & 3) == r + 1 ->
+        held = mine;                                        /* REST */
+        wake(NEWS);
+        do
+        :: hold == mine ->
+            sleep_on(r, WORK, hold != mine);
             if
-            :: atomic { LOCK_FREE -> lock = r + 1 };        /* TAKE UP: the holder is dead */
-                hold = 0;
-                lock = 0
+            :: COPIER_IS_DEAD ->
+#ifdef TAKEN_OFF_BLINDLY /* mutant */
+                if
+                :: hold == mine -> hold = 0
+                :: else
+                fi
+#else
+                atomic { hold = (hold == mine -> 0 : hold) } /* TAKE OFF */
+#endif
             :: else
             fi
-#endif
-        :: else
-        fi
-    :: atomic { !WANTED(r) -> mine = 0; break }
-    od
+        :: else -> break
+        od
+    :: else
+    fi;
+    mine = 0
 }
 
-#define IS_SOURCE(i) (state[i] == TAKEN && complete[i] && !dead[i])
-#define NO_SOURCE(i) (!IS_SOURCE(i))
-
-/* BASE is all right if all that it lacks is still in the rings. Who died may have been filling the
- * slot after its last one. */
-#ifdef REACH_INCLUSIVE /* mutant */
-#define IN_REACH(w) (head[w] - taken[BASE * N + (w)] <= S)
+/* Before the copy changes. Either this one sees the wish, or who has it sees that this one is not
+ * quiet, and waits. */
+inline begin_change(r)
+{
+#ifdef HOLD_LOOKED_AT_FIRST /* mutant */
+    do
+    :: WANTED(r) -> rest(r)
+    :: else -> break
+    od;
+    quiet[r] = false
 #else
-#define IN_REACH(w) (head[w] - taken[BASE * N + (w)] < S)
+#ifndef QUIET_KEPT /* mutant */
+    quiet[r] = false;                                       /* unquiet */
 #endif
-#ifdef BASE_UNMARKED /* mutant */
-#define USABLE ALL(IN_REACH)
-#else
-#define USABLE (!torn && ALL(IN_REACH))
+#ifndef NOT_RESTING /* mutant: goes on */
+    do
+    :: WANTED(r) ->
+        quiet[r] = true;
+        wake(NEWS);
+        rest(r);
+#ifndef QUIET_KEPT
+        quiet[r] = false
 #endif
+    :: else -> break
+    od
+#endif
+#endif
+}
 
-#define IS_GONE (dead[source] || !complete[source])
-#ifdef HELD_FLAG
-#define IS_HELD (held[0] == 1)
+inline end_change(r)
+{
+#ifdef NEVER_QUIET /* mutant: is so only while it rests */
+    skip
 #else
-#define IS_HELD (held[source] == ticket)
+    quiet[r] = true;                                        /* quiet */
+    if
+    :: WANTED(r) -> wake(NEWS)
+    :: else
+    fi
 #endif
+}
 
-/* Chooses a source and has it rest; or BASE. Under the lock. */
+#define IS_SOURCE(i, by) ((i) != (by) && LIVES(i) && whole[i])
+#define NO_SOURCE(i, by) (!IS_SOURCE(i, by))
+#define IS_GONE (!LIVES(source) || !whole[source])
+#define IS_HELD (held == hold || quiet[source])
+
+/* Under the lock: chooses a source and waits until it rests; or the base. */
 inline hold_source(by)
 {
+    atomic { LOCK_FREE -> lock = (by) + 1; copier = (by) + 1 };
     do
 #ifdef BASE_PREFERRED /* mutant */
-    :: atomic { USABLE -> source = BASE }; break
+    :: atomic { source = base }; break
 #endif
-    :: atomic { ALL(NO_SOURCE) -> source = BASE }; break
+    :: atomic { ALL2(NO_SOURCE, by) -> source = base }; break
     :: else ->
         if
-        :: atomic { IS_SOURCE(0) -> source = 0 }
-        :: atomic { IS_SOURCE(1) -> source = 1 }
+        :: atomic { IS_SOURCE(0, by) -> source = 0 }
+        :: atomic { IS_SOURCE(1, by) -> source = 1 }
 #if N == 3
-        :: atomic { IS_SOURCE(2) -> source = 2 }
+        :: atomic { IS_SOURCE(2, by) -> source = 2 }
 #endif
-        :: atomic { ALL(NO_SOURCE) -> source = BASE }
+        :: atomic { ALL2(NO_SOURCE, by) -> source = base; break }
         fi;
-        if
-        :: source == BASE -> break
-        :: else
-        fi;
-        atomic { ticket++; hold = source + 1 };             /* HOLD */
-        wake_both(SPACE(source), NEWS);
+        atomic { ticket++; hold = WORD(source) };           /* HOLD */
+        wake_both(SPACE(source), WORK);
         do
-        :: IS_HELD || IS_GONE -> break
-        :: else -> sleep_on(by, HELD, IS_HELD || IS_GONE)
+        :: atomic { IS_HELD -> rests = true; break }
+        :: atomic { !IS_HELD && IS_GONE -> break }          /* another one */
+        :: else -> sleep_on(by, NEWS, IS_HELD || IS_GONE)
         od;
         if
-        :: IS_GONE && !IS_HELD -> hold = 0                  /* another one */
-        :: else -> break
+        :: atomic { rests -> rests = false; break }
+        :: else
         fi
     od
 }
 
 inline let_go()
 {
-    if
-    :: source < N ->
-        hold = 0;                                           /* LET GO */
-        wake(SPACE(source))
-    :: else
-    fi
+    hold = 0;                                               /* LET GO */
+    wake(WORK);
+    atomic { source = 0; copier = 0; lock = 0 }
 }
 
 /* ---- learners ---- */
 
-inline copy_vector(to, from)
+inline copy_row(to, from)
 {
     for (k : 0 .. N - 1) { taken[(to) * N + k] = taken[(from) * N + k] }
     k = 0
 }
 
-inline lock_up(by)
+/* Who died may have been filling the slot after its last one. */
+#ifdef REACH_INCLUSIVE /* mutant */
+#define IS_FAR(w) (head[w] - taken[base * N + (w)] > S)
+#else
+#define IS_FAR(w) (head[w] - taken[base * N + (w)] >= S)
+#endif
+
+/* What is out of reach is skipped, in the base's row, too. */
+inline skip_far(r)
 {
-    atomic { LOCK_FREE -> lock = (by) + 1 };
-    take_up()
+    for (k : 0 .. N - 1) {
+        if
+        :: IS_FAR(k) ->
+            has_all = ALL2(NO_SOURCE, r); /* nobody who lives has it */
+            assert(has_all);
+            lost = lost | (FIRST(k, head[k]) & ~FIRST(k, taken[base * N + k]));
+            taken[base * N + k] = head[k]
+        :: else
+        fi
+    }
+    k = 0
+}
+
+/* The memory of the base is about to be somebody's who lives. */
+inline move_base(r)
+{
+#ifdef BASE_MOVED_EARLY /* mutant */
+    base = FIRST_BASE;
+#endif
+    content[FIRST_BASE] = content[r];
+    d_step { copy_row(FIRST_BASE, r) };
+    atomic { base = FIRST_BASE; source = (source == r -> FIRST_BASE : source) } /* base moves */
 }
 
 inline join(r)
 {
-#ifdef SEATED
-    state[r] = TAKEN;
+    d_step {                                                /* sit down */
+        reads[r] = false; whole[r] = false; quiet[r] = false; done[r] = false;
+#if R > 0
+        coming[r] = false;
 #endif
-    lock_up(r);
+        state[r] = TAKEN
+    };
     do
     :: true ->
         hold_source(r);
+#ifdef RETAKEN_OVERWRITTEN /* mutant */
         if
-        :: source == BASE && !USABLE ->                     /* until the watchdog RESTORES */
-            lock = 0;
-            USABLE || !ALL(NO_SOURCE);
-            lock_up(r)
-        :: else ->
-            d_step {                                        /* JOIN: copy */
-                content[r] = content[source];
-                copy_vector(r, source);
-                consistent = IS_EXACT(r);
-                assert(consistent)
-            };
-#ifdef COUNTED_LATE /* mutant: as a reader only after the source was let go */
-            let_go();
-            source = BASE;
+        :: source == r -> move_base(r)
+        :: else
+        fi;
+#elif defined(BASE_LIVES) /* mutant: whose copy changes is the base */
+        if
+        :: source != base && r == base -> base = FIRST_BASE
+        :: else
+        fi;
+#elif defined(BASE_DROPPED) /* mutant */
+        if
+        :: source != base && r == base -> base = FIRST_BASE
+        :: else
+        fi;
+#else
+        if
+        :: r == base -> move_base(r)
+        :: else
+        fi;
 #endif
-            state[r] = TAKEN;                               /* JOIN: counted */
+        if
+        :: source == base -> d_step { skip_far(r) }         /* base */
+        :: else
+        fi;
+#ifndef COUNTED_LATE /* mutant: as a reader only after the source was let go */
+        d_step { copy_row(r, source) };                     /* row */
+        reads[r] = true;                                    /* counted */
 #if N > 2 && !defined(SAID_LATE)
-            joined++;                                       /* JOIN: said */
+        joined++;                                           /* said */
 #endif
-            if                                              /* JOIN: check */
+#endif
+        if                                                  /* check */
 #ifndef SOURCE_UNCHECKED /* mutant */
-            :: source < N && !complete[source] -> hold = 0  /* it was not counted any more: again */
+        :: source != base && !whole[source] ->              /* it may have been counted no more: again */
+            reads[r] = false;
+            let_go()
 #endif
-            :: else -> break
-            fi
+        :: else -> break
         fi
     od;
 #ifdef SAID_LATE /* mutant: after the check */
     joined++;
 #endif
-    complete[r] = true;                                     /* JOIN: complete */
+#ifdef COUNTED_LATE
+    atomic { copy_row(r, source); content[r] = content[source] };
     let_go();
-    source = 0;
-    lock = 0
+    reads[r] = true;
+    quiet[r] = true;
+    whole[r] = true
+#else
+    atomic {                                                /* copy */
+        content[r] = content[source];
+        consistent = IS_EXACT(r);
+        assert(consistent)
+    };
+    quiet[r] = true;
+    whole[r] = true;                                        /* complete */
+#ifdef BASE_DROPPED
+    if
+    :: base == r -> base = FIRST_BASE
+    :: else
+    fi;
+#endif
+    let_go()
+#endif
 }
 
 #ifdef READER_IGNORED /* mutant: looks at one reader too few */
-#define HAS_ROOM(q, w) (state[q] != TAKEN || (q) == (w + 1) % N || head[w] - taken[(q) * N + (w)] < S)
+#define HAS_ROOM(q, w) (state[q] != TAKEN || !reads[q] || (q) == (w + 1) % N || head[w] - taken[(q) * N + (w)] < S)
 #else
-#define HAS_ROOM(q, w) (state[q] != TAKEN || head[w] - taken[(q) * N + (w)] < S)
+#define HAS_ROOM(q, w) (state[q] != TAKEN || !reads[q] || head[w] - taken[(q) * N + (w)] < S)
 #endif
 #define HAS_SPACE(w) (ALL2(HAS_ROOM, w))
 
@@ -390,62 +488,89 @@ inline look_for_space(r)
 #define COMMIT(r, w) taken[(r) * N + (w)] = upto[w]
 #endif
 
-/* Reading takes a while, all through which a slot must stand still: so it is one step that may come
- * at any time before COMMIT. Each writer looks at its own count only, so that is one step, too. */
-inline look(r)
+#ifdef COMMIT_UNWOKEN /* mutant */
+#define WAKES(k) false
+#else
+#define WAKES(k) (on[k] == SPACE(k) + 1)
+#endif
+
+/* Each writer looks at its own count only, and who copies waits until all are written: one step,
+ * with the wakes. */
+inline commit(r)
 {
-    for (k : 0 .. N - 1) { upto[k] = head[k] }              /* LOOK */
-    k = 0
+    d_step {                                                /* COMMIT */
+        for (k : 0 .. N - 1) {
+            if
+            :: upto[k] > taken[r * N + k] && WAKES(k) -> on[k] = 0
+            :: else
+            fi;
+            COMMIT(r, k)
+        }
+        k = 0
+    }
 }
 
+#ifdef COMMITTED_FIRST
+#define SINCE(r, w) since[w]
+#else
+#define SINCE(r, w) taken[(r) * N + (w)]
+#endif
+
+/* Reading takes a while, all through which a slot must stand still: so it is one step, the last
+ * before COMMIT. */
 inline apply(r)
 {
-    for (k : 0 .. N - 1) {
-        for (n : since[k] .. upto[k] - 1) {
-            right_gradient = SLOT(k, n) == n + 1;
-            assert(right_gradient);
-            exactly_once = (content[r] & BIT(k, n)) == 0;
-            assert(exactly_once);
-            PUT(r, k, n)
+    d_step {                                                /* APPLY */
+        for (k : 0 .. N - 1) {
+            for (n : SINCE(r, k) .. upto[k] - 1) {
+                right_gradient = SLOT(k, n) == n + 1;
+                assert(right_gradient);
+                exactly_once = (content[r] & BIT(k, n)) == 0;
+                assert(exactly_once);
+                PUT(r, k, n)
+            }
         }
-        since[k] = 0
+        k = 0;
+        n = 0
     }
-    k = 0;
-    n = 0
 }
 
-inline catch_up(r)
+inline look(r)
 {
+    begin_change(r);
+    atomic {                                                /* LOOK */
+        open = HAS_NEWS(r);
+        for (k : 0 .. N - 1) { upto[k] = (open -> head[k] : 0) }
+        k = 0
+    };
     if
-    :: HAS_NEWS(r) ->
-#ifdef COMMITTED_FIRST /* mutant: the slots are free before they were read */
-        d_step {
-            look(r);
-            for (k : 0 .. N - 1) { since[k] = taken[r * N + k]; taken[r * N + k] = upto[k] }
-            k = 0
-        };
-        wake_writers();
-        d_step { apply(r); upto[0] = 0; upto[1] = 0; upto[N - 1] = 0 }
-#else
-        d_step {                                            /* LOOK, APPLY */
-            look(r);
-            for (k : 0 .. N - 1) { since[k] = taken[r * N + k] }
-            k = 0;
-            apply(r)
-        };
-        d_step {                                            /* COMMIT */
-            for (k : 0 .. N - 1) { COMMIT(r, k); upto[k] = 0 }
-            k = 0
-        };
-#ifndef COMMIT_UNWOKEN /* mutant */
-        wake_writers()                                      /* WAKE */
-#endif
-#endif
+    :: !open -> end_change(r)
     :: else
     fi
 }
 
-/* Wakes are one step for all writers: one that is woken later is one that comes later. */
+inline take(r)
+{
+    if
+    :: open ->
+#ifdef COMMITTED_FIRST /* mutant: the slots are free before they were read */
+        d_step { for (k : 0 .. N - 1) { since[k] = taken[r * N + k] } k = 0 };
+        commit(r);
+        apply(r);
+        d_step { for (k : 0 .. N - 1) { since[k] = 0 } k = 0 };
+#else
+        apply(r);
+#ifdef QUIET_EARLY /* mutant */
+        end_change(r);
+#endif
+        commit(r);
+#endif
+        d_step { for (k : 0 .. N - 1) { upto[k] = 0 } k = 0; open = false };
+        end_change(r)
+    :: else
+    fi
+}
+
 inline await_space(r)
 {
     do
@@ -457,16 +582,18 @@ inline await_space(r)
         :: else
         fi;
 #else
-        if /* of two, the other one only: it cannot join while this one looks */
+        if /* of two, the other one only: who joins meanwhile does it from this one */
         :: HAS_SPACE(r) -> break
         :: else
         fi;
 #endif
-        rest(r);
 #ifndef NOT_CONSUMING /* mutant */
-        catch_up(r);
+        look(r);
+        take(r);
+        sleep_on(r, SPACE(r), HAS_SPACE(r) || HAS_NEWS(r));
+#else
+        sleep_on(r, SPACE(r), HAS_SPACE(r));
 #endif
-        sleep_on(r, SPACE(r), HAS_SPACE(r) || WANTED(r));
         if
         :: ANY_DEAD -> bury()
         :: else
@@ -475,85 +602,104 @@ inline await_space(r)
     room = false
 }
 
+/* Who waits for the result is woken; who waits for space takes what there is when it is. */
 inline publish(r)
 {
 #ifdef PUBLISHED_UNFILLED /* mutant */
-    slot[r * S + head[r] % S] = 0;
+    take(r);
     head[r]++;
     slot[r * S + (head[r] - 1) % S] = head[r];
 #else
-    slot[r * S + head[r] % S] = 0;                          /* FILL */
+    take(r);
     atomic { slot[r * S + head[r] % S] = head[r] + 1; head[r]++ }; /* PUBLISH */
 #endif
-    wake(NEWS)
+    d_step {
+        for (k : 0 .. N - 1) {
+            if
+            :: done[k] && on[k] == SPACE(k) + 1 -> on[k] = 0
+            :: else
+            fi
+        }
+        k = 0
+    }
 }
 
-#define IS_OVER(i) (done[i] || given_up[i])
+#define IS_OVER(i) (state[i] == LEFT || (LIVES(i) && done[i]) || (!LIVES(i) && given_up[i]))
 #define IS_OVER_BUT(i, r) ((i) == (r) || IS_OVER(i))
 
-/* Who is done publishes nothing more: so first that, then what is published. */
+/* Who is done publishes nothing more: so first that, then what is published. Who has left may come
+ * again, and do. */
 inline stay(r)
 {
     do
     :: true ->
-        rest(r);
+#if R > 0
+        atomic { over = ALL2(IS_OVER_BUT, r); want = (over -> PUBLISHED : 0) };
+#else
         over = ALL2(IS_OVER_BUT, r);
+#endif
         if
-        :: HAS_NEWS(r) -> catch_up(r)
+        :: HAS_NEWS(r) ->
+            look(r);
+            take(r)
         :: else ->
             if
             :: over -> break
-            :: else -> sleep_on(r, NEWS, HAS_NEWS(r) || ALL2(IS_OVER_BUT, r) || WANTED(r))
+            :: else -> sleep_on(r, SPACE(r), HAS_NEWS(r) || ALL2(IS_OVER_BUT, r))
             fi
         fi;
         over = false
     od;
     over = false;
-    atomic { has_all = content[r] == (PUBLISHED & ~lost); assert(has_all) }
-}
-
-#if N == 3
-#define SUM(c) (taken[(c) * N] + taken[(c) * N + 1] + taken[(c) * N + 2])
+#if R > 0
+    atomic { has_all = (want & ~lost & ~content[r]) == 0; assert(has_all); want = 0 }
 #else
-#define SUM(c) (taken[(c) * N] + taken[(c) * N + 1])
+    atomic { has_all = content[r] == (PUBLISHED & ~lost); assert(has_all) }
 #endif
+}
 
 inline leave(r)
 {
     done[r] = true;                                         /* DONE */
-    wake(NEWS);
+    wake_writers();
     if
     :: STAYS(r) -> stay(r)
-#ifdef LEFT_BEHIND /* mutant: does not even take its own */
     :: else
-#else
-    :: else -> catch_up(r)
-#endif
     fi;
-    do                                                      /* LEAVE: rests while it waits for the lock */
+    do                                                      /* LEAVE: in turns */
     :: atomic { LOCK_FREE -> lock = r + 1 }; break
-#ifndef LEAVER_NOT_RESTING /* mutant */
-    :: WANTED(r) -> rest(r)
+#ifndef LEAVER_NOT_TAKING /* mutant */
+    :: !LOCK_FREE && (open || HAS_NEWS(r)) ->
+        take(r);
+        look(r);
+        take(r)
 #endif
     od;
-    take_up();
-    if
-    :: torn || SUM(r) > SUM(BASE) ->
-        torn = true;                                        /* LEAVE: mark */
-        content[BASE] = content[r];
-        d_step { copy_vector(BASE, r) };
-        torn = false                                        /* LEAVE: unmark */
-    :: else
-    fi;
+    whole[r] = false;                                       /* LEAVE: not whole */
+#ifdef BASE_NAMED_EARLY /* mutant */
+    base = r;
+#endif
+    take(r);
+#ifndef LEFT_BEHIND /* mutant: not what others published */
+    look(r);
+    take(r);
+#endif
+    base = r;                                               /* LEAVE: base */
+    lock = 0;
     state[r] = LEFT;                                        /* LEAVE: left */
-    wake_writers();
-    lock = 0
+    atomic { wake_writers(); wake_both(WORK, NEWS) }
 }
 
 proctype learner(byte i)
 {
-    byte k, n, upto[N], since[N], source, mine, saw;
-    bool room, over;
+    byte k, n, upto[N], source, mine, saw;
+#ifdef COMMITTED_FIRST
+    byte since[N];
+#endif
+#if R > 0
+    byte want;
+#endif
+    bool room, over, open, rests;
     do
     :: true ->
         {
@@ -567,62 +713,80 @@ proctype learner(byte i)
 #endif
             do
             :: head[i] < COUNT(i) ->
-                rest(i);
                 await_space(i);
-                catch_up(i);
+                look(i);
+                slot[i * S + head[i] % S] = 0;              /* FILL */
                 publish(i)
-            :: else -> break
+#if R > 0
+            :: atomic { again < R -> again++; coming[i] = true; break }
+#endif
+            :: head[i] == COUNT(i) -> break
             od;
+#ifdef OPEN
+            if
+            :: look(i)
+            :: true
+            fi;
+#endif
             leave(i);
+#if R > 0
+            if
+            :: coming[i]
+            :: else -> break
+            fi
+#else
             break
+#endif
         } unless {
             dead[i] -> d_step {
-                for (k : 0 .. N - 1) { upto[k] = 0; since[k] = 0 }
-                k = 0; n = 0; source = 0; mine = 0; saw = 0; room = false; over = false;
+                for (k : 0 .. N - 1) { upto[k] = 0 }
+                k = 0; n = 0; source = 0; mine = 0; saw = 0; room = false; over = false; open = false;
+                rests = false;
+#if R > 0
+                coming[i] = false; want = 0;
+#endif
                 on[i] = 0
             }
         };
         if                                                  /* what the watchdog does about it */
-        :: state[i] == LEFT -> break
-        :: state[i] == TAKEN -> bury()
-        :: state[i] != LEFT
-        fi;
-        if
+        :: !dead[i]
+        :: dead[i] ->
+            if
+            :: state[i] == TAKEN -> bury()
+            :: true
+            fi;
+            if
 #ifndef GIVE_UP
-        :: atomic { state[i] != LEFT -> complete[i] = false; state[i] = DEAD; dead[i] = false }; /* starts it again */
-            wake_writers()
+            :: atomic { true -> whole[i] = false; state[i] = DEAD; dead[i] = false; /* starts it again */
+                    copier = (copier == i + 1 -> 0 : copier) };
+                wake_writers()
 #endif
-        :: atomic { state[i] != LEFT -> given_up[i] = true }; /* gives it up */
-            wake(NEWS);
-            break
+            :: given_up[i] = true;                          /* gives it up */
+                wake_writers();
+                break
+            fi
         fi
     od
 }
 
 /* ---- the watchdog ---- */
 
-#define IS_ENDED(i) (state[i] == LEFT || given_up[i])
+#define IS_ENDED(i) ((state[i] == LEFT && !IS_COMING(i)) || given_up[i])
 
 #if K > 0
 proctype watchdog()
 {
     byte k, source, shots;
+    bool rests;
     do
     :: shots < K && !ALL(IS_ENDED) ->
-        lock_up(WATCHDOG);
         hold_source(WATCHDOG);
         atomic {                                            /* SNAPSHOT */
-            if
-            :: source < N || !torn ->
-                consistent = IS_EXACT(source);
-                assert(consistent);
-                saved = content[source]
-            :: else
-            fi
+            consistent = IS_EXACT(source);
+            assert(consistent);
+            saved = content[source]
         };
         let_go();
-        source = 0;
-        lock = 0;
         shots++
     :: break
     od;
@@ -630,27 +794,20 @@ proctype watchdog()
 }
 #endif
 
-#define COMES(i) (!dead[i] && state[i] != LEFT && !complete[i])
-#if N == 3
-#define SOMEBODY_COMES (COMES(0) || COMES(1) || COMES(2))
-#else
-#define SOMEBODY_COMES (COMES(0) || COMES(1))
-#endif
-
 #if D > 0
-/* Nobody who lives has a whole copy, and BASE will not do: all starts from the last snapshot. */
+#define SITS_NOT(i) (state[i] != TAKEN && state[i] != LEFT)
+
+/* Nobody is there: all starts from the last snapshot, or from the base. */
 active proctype restorer()
 {
     byte k;
 end:
     do
-    :: d_step { LOCK_FREE && ALL(NO_SOURCE) && !USABLE && SOMEBODY_COMES -> /* RESTORE */
-            lock = 0;
-            hold = 0;
-            torn = false;
-            content[BASE] = saved;
+    :: d_step { deaths > 0 && ALL(SITS_NOT) && copier != WATCHDOG + 1 -> /* RESTORE */
+            base = FIRST_BASE;
+            content[FIRST_BASE] = saved;
             lost = PUBLISHED & ~saved;
-            for (k : 0 .. N - 1) { taken[BASE * N + k] = head[k] }
+            for (k : 0 .. N - 1) { taken[FIRST_BASE * N + k] = head[k] }
             k = 0
         }
     od
@@ -678,7 +835,7 @@ end:
     od
 }
 
-#define CAN_DIE(i) (deaths < D && ((MORTAL >> (i)) & 1) && !dead[i] && !given_up[i] && (state[i] != LEFT || lock == (i) + 1))
+#define CAN_DIE(i) (deaths < D && ((MORTAL >> (i)) & 1) && !dead[i] && !given_up[i] && state[i] != LEFT)
 #define DIE(i) dead[i] = true; deaths++; lock = (lock == (i) + 1 -> ORPHANED : lock)
 
 active proctype fate()
@@ -706,8 +863,8 @@ init
 {
     atomic {
 #ifdef SCENE
-        state[1] = TAKEN; complete[1] = true;
-        state[N - 1] = TAKEN; complete[N - 1] = true;
+        state[1] = TAKEN; reads[1] = true; whole[1] = true; quiet[1] = true;
+        state[N - 1] = TAKEN; reads[N - 1] = true; whole[N - 1] = true; quiet[N - 1] = true;
 #endif
         run learner(0);
         run learner(1);
@@ -718,11 +875,13 @@ init
         run watchdog()
 #endif
     };
-    ALL(IS_ENDED) && LOCK_FREE;
     d_step {
+        ALL(IS_ENDED) && LOCK_FREE;
         has_all = ALL(HAS_PUBLISHED);
         assert(has_all);
-        has_all = (D > 0 && !ANY_STAYED) || (!torn && content[BASE] == (PUBLISHED & ~lost));
+        has_all = (D > 0 && (R > 0 || !ANY_STAYED)) || content[base] == (PUBLISHED & ~lost);
+        assert(has_all);
+        has_all = D > 0 || lost == 0;
         assert(has_all)
     }
 }

@@ -427,7 +427,7 @@ static bool begin_to_read(struct local_job *job, uint32_t seat, uint32_t source)
     if (!learns)
         take_base(job, seat);
     for (uint32_t w = 0; w < job->head->learners; w++)
-        store(&own[w], load(&row[w]));
+        store(&own[w], load(&row[w]));                                 /* replicas.pml: row */
     __atomic_store_n(&job->seats[seat].reads, 1, __ATOMIC_SEQ_CST);    /* replicas.pml: counted */
     (void)__atomic_fetch_add(&job->head->joined, 1, __ATOMIC_SEQ_CST); /* replicas.pml: said */
     if (!learns || __atomic_load_n(&job->seats[source].whole, __ATOMIC_SEQ_CST) != 0)
@@ -446,7 +446,7 @@ static void move_base(struct local_job *job, uint32_t seat, struct source *sourc
     copy_layers(job, seat, job->weights);
     for (uint32_t w = 0; w < first; w++)
         store(&taken_row(job, first)[w], load(&taken_row(job, seat)[w]));
-    store32(&job->head->base, first); /* replicas.pml: base */
+    store32(&job->head->base, first); /* replicas.pml: base moves */
     if (source->reader == seat)
         source->reader = first;
 }
@@ -587,7 +587,7 @@ static bool lock_copies(struct local_learner *learner)
             return true;
         if (got == ROBUST_BROKEN || clock_us() >= wait.deadline_us)
             return false;
-        (void)replica_take_all(learner);
+        (void)replica_take_all(learner); /* replicas.pml: LEAVE: in turns */
     }
 }
 
@@ -605,7 +605,7 @@ void replica_leave(struct local_learner *learner)
         __atomic_store_n(&job->seats[learner->seat].whole, 0, __ATOMIC_SEQ_CST);
         return;
     }
-    store32(&job->seats[learner->seat].whole, 0); /* nobody waits for it to rest */
+    store32(&job->seats[learner->seat].whole, 0); /* replicas.pml: LEAVE: not whole */
     take(learner);
     look(learner);
     take(learner);

@@ -93,7 +93,7 @@ static void sit_down(struct local_job *job, uint32_t i)
     store32(&seat->done, 0);
     store(&seat->progress_us, clock_us());
     reach(job, LOCAL_AT_SEATS);
-    set_state(seat, LOCAL_SEAT_TAKEN, joins_of(seat) + 1); /* local.pml: sit down */
+    set_state(seat, LOCAL_SEAT_TAKEN, joins_of(seat) + 1); /* local.pml, replicas.pml: sit down */
 }
 
 /* Under head.seats. Who has no wish gets a seat that nobody had yet, if there is one. */
@@ -134,7 +134,7 @@ void seat_leave(struct local_job *job, uint32_t seat)
 {
     store32(&job->seats[seat].holding, 0);
     set_state(&job->seats[seat], LOCAL_SEAT_LEFT,
-              joins_of(&job->seats[seat])); /* local.pml: leave */
+              joins_of(&job->seats[seat])); /* local.pml: leave; replicas.pml: LEAVE: left */
     event_wake(&job->head->work);
     event_wake(&job->head->news);
     if (has_replicas(job))

@@ -52,7 +52,7 @@ void rest_if_held(struct local_job *job, uint32_t target)
             store(&job->seats[target].progress_us, clock_us());
         struct alive_id who = load_id(&head->snapshooter);
         uint32_t theirs = word;
-        if (!woken && !alive_is(&who))
+        if (!woken && !alive_is(&who)) /* replicas.pml: TAKE OFF */
             (void)__atomic_compare_exchange_n(&head->hold, &theirs, 0, false, __ATOMIC_ACQ_REL,
                                               __ATOMIC_ACQUIRE);
     }
@@ -100,7 +100,7 @@ static tri_status hold(struct local_job *job, uint32_t target, uint32_t most_ms,
 
 static void let_go(struct local_job *job)
 {
-    store32(&job->head->hold, 0); /* local.pml: let go */
+    store32(&job->head->hold, 0); /* local.pml: let go; replicas.pml: LET GO */
     event_wake(&job->head->work);
 }
 
@@ -254,7 +254,7 @@ static tri_status take_replica(struct local_job *job, struct local_snapshot *out
     if (status != TRI_OK)
         return status;
     reach(job, LOCAL_AT_HELD);
-    snapshot_of(job, source.reader, out);
+    snapshot_of(job, source.reader, out);              /* replicas.pml: SNAPSHOT */
     out->exact = source.exact && !local_stopping(job); /* which lets nobody rest */
     source_let_go(job);
     return TRI_OK;
@@ -328,7 +328,7 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
     }
     if (has_server(job))
         (void)server_recover(job);
-    store32(&head->base, head->learners);
+    store32(&head->base, head->learners); /* replicas.pml: RESTORE */
     uint64_t sum = 0;
     for (uint32_t i = 0; i < head->learners; i++) {
         restore_counts(job, i, snapshot->applied[i], drain);

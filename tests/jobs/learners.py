@@ -370,6 +370,20 @@ def when_all_are_dead_all_start_again_from_a_checkpoint():
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
+def the_last_copies_are_those_of_the_watchdog():
+    """When all die and are started again, they go on from the last snapshot, not from the start."""
+    def kill_all(pid):
+        time.sleep(1.2)                          # snapshots come every second
+        for child in learners_of(pid).values():
+            kill(child)
+
+    code, out, err = run_and_hurt("replicas", 2, kill_all, "--epochs", 400)
+    result = json.loads(out)
+    assert code == 0 and result["test_accuracy"] > 0.9 and sums_up(result), (code, out, err)
+    if result["restarts"]["learners"] == 2:      # else one had ended, or was there again already
+        assert "go on from version" in err, err
+
+
 def it_gives_up_in_the_end():
     def kill_always(pid):
         until(lambda: [kill(child) for child in learners_of(pid).values()] and False or
@@ -447,10 +461,13 @@ def what_a_dead_one_was_in_the_middle_of_is_told():
     assert counts["possibly_partial"] == 1 and counts["lost"] == 0, counts
     counts = dies_at("1:half-full:20", "server", "--locked")["gradients"]
     assert counts["lost"] == 1 and counts["possibly_partial"] == 0, counts
-    for fault, lost in (("1:half-full:20", 1), ("0:half-step:20", 1), ("1:published:20", 0)):
+    # A step may be made with a gradient open, or without. Who was alone when it died is the last
+    # that had its gradients: those are undone, and told as that.
+    for fault, lost in (("1:half-full:20", (1,)), ("0:half-step:20", (0, 1)),
+                        ("1:published:20", (0,))):
         counts = dies_at(fault, "replicas")["gradients"]
-        assert counts["lost"] == lost, (fault, counts)
-        assert counts["possibly_partial"] + counts["torn"] + counts["discarded"] == 0, counts
+        assert counts["lost"] in lost, (fault, counts)
+        assert counts["possibly_partial"] + counts["torn"] == 0, (fault, counts)
 
 
 def a_new_server_counts_on_from_the_checkpoint():
@@ -640,7 +657,8 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          programs_save_and_resume_in_shared_memory_too,
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
-         when_all_are_dead_all_start_again_from_a_checkpoint, it_gives_up_in_the_end,
+         when_all_are_dead_all_start_again_from_a_checkpoint,
+         the_last_copies_are_those_of_the_watchdog, it_gives_up_in_the_end,
          one_that_dies_before_the_launcher_looks_is_counted_once,
          a_dead_server_is_replaced, a_lock_that_a_dead_one_held_is_taken_up,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
