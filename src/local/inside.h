@@ -320,6 +320,7 @@ uint64_t version_by_counts(const struct local_job *job);
 /* snapshot.c: `target` (a seat, or HOLD_SERVER) is to rest between two steps of its. A number makes
  * every wish another: an answer to the last is not taken for one to this. */
 enum { HOLD_SERVER = LOCAL_LEARNERS_MAX, HOLD_BITS = 10 };
+enum { HOLD_ANY_MS = INT32_MAX }; /* no limit but that of the job's waits */
 static inline uint32_t hold_word(uint32_t number, uint32_t target)
 {
     return number << HOLD_BITS | (target + 1);

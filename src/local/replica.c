@@ -400,19 +400,18 @@ tri_status replica_refresh(struct local_learner *learner, tri_error *err)
 
 /* What was published by learners that are all dead, and is not in the base, can be had as long as
  * it is in their slots. What is further back than that is lost. */
-static void take_base(struct local_job *job, uint32_t seat)
+static void skip_lost(struct local_job *job)
 {
-    uint64_t *base = taken_row(job, load32(&job->head->base)), *own = taken_row(job, seat);
+    uint64_t *base = taken_row(job, load32(&job->head->base));
     for (uint32_t w = 0; w < job->head->learners; w++) {
         const uint64_t behind = load(&job->seats[w].head) - load(&base[w]);
-        if (behind >= job->head->slots) {
-            store(&base[w], load(&base[w]) + behind);
-            store(&job->seats[w].discarded, load(&job->seats[w].discarded) + behind);
-            log_write(job->log, LOG_WARN,
-                      "%llu gradients of learner %u are lost: all who had them are dead",
-                      (unsigned long long)behind, w);
-        }
-        store(&own[w], load(&base[w]));
+        if (behind < job->head->slots)
+            continue;
+        store(&base[w], load(&base[w]) + behind); /* first: who dies in between counts none twice */
+        store(&job->seats[w].discarded, load(&job->seats[w].discarded) + behind);
+        log_write(job->log, LOG_WARN,
+                  "%llu gradients of learner %u are lost: all who had them are dead",
+                  (unsigned long long)behind, w);
     }
 }
 
@@ -425,7 +424,7 @@ static bool begin_to_read(struct local_job *job, uint32_t seat, uint32_t source)
     const uint64_t *row = taken_row(job, source);
     const bool learns = source != load32(&job->head->base);
     if (!learns)
-        take_base(job, seat);
+        skip_lost(job);
     for (uint32_t w = 0; w < job->head->learners; w++)
         store(&own[w], load(&row[w]));                                 /* replicas.pml: row */
     __atomic_store_n(&job->seats[seat].reads, 1, __ATOMIC_SEQ_CST);    /* replicas.pml: counted */
@@ -472,7 +471,7 @@ static tri_status copy_source(struct local_job *job, uint32_t seat, tri_error *e
     tri_status status;
     for (bool found = false; !found;) {
         await_restore(job);
-        status = source_hold(job, seat, UINT32_MAX / 1000, &source, err);
+        status = source_hold(job, seat, HOLD_ANY_MS, &source, err);
         if (status != TRI_OK)
             return status;
         if (!source.exact) {

@@ -74,7 +74,7 @@ static bool target_lives(const struct local_job *job, uint32_t target)
 }
 
 /* Under the lock of snapshots: the target rests, or is not there (*held). One that starts meanwhile
- * sees the wish first. most_ms: for so long. */
+ * sees the wish first. For most_ms and wait_ms at most. */
 static tri_status hold(struct local_job *job, uint32_t target, uint32_t most_ms, bool *held)
 {
     struct head *head = job->head;
@@ -123,8 +123,8 @@ static tri_status take_with_server(struct local_job *job, struct local_snapshot 
 {
     bool held;
     const struct wait wait = wait_begin(job);
-    tri_status status = wait_failed(&wait, hold(job, HOLD_SERVER, UINT32_MAX / 1000, &held),
-                                    "a snapshot", "the server to rest", err);
+    tri_status status = wait_failed(&wait, hold(job, HOLD_SERVER, HOLD_ANY_MS, &held), "a snapshot",
+                                    "the server to rest", err);
     if (status == TRI_OK) {
         reach(job, LOCAL_AT_HELD);
         copy_all(job, out);
