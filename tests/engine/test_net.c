@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/batch.h"
 #include "lib/fault.h"
 #include "lib/test.h"
 
@@ -75,20 +76,6 @@ TEST(what_is_no_model_or_no_size_is_refused_by_name)
 
 /* ---- gradients ---- */
 
-static void fill_batch(struct net *net, const struct net_data *data)
-{
-    struct net_batch batch = net_batch(net);
-    struct rng rng;
-    rng_init(&rng, 3);
-    size_t pixels = shape3_floats(data->image) * net_batch_size(net);
-    for (size_t i = 0; batch.images != NULL && i < pixels; i++)
-        batch.images[i] = (float)rng_normal(&rng);
-    for (size_t i = 0; batch.tokens != NULL && i < (size_t)data->length * net_batch_size(net); i++)
-        batch.tokens[i] = (uint32_t)rng_below(&rng, data->words);
-    for (uint32_t i = 0; i < net_batch_size(net); i++)
-        batch.labels[i] = (uint32_t)rng_below(&rng, data->classes);
-}
-
 static double loss_now(struct net *net)
 {
     double loss;
@@ -123,7 +110,7 @@ static void check_gradients(const char *model, const struct net_data *data)
     struct rng rng;
     unsigned checked = 0, off = 0;
     rng_init(&rng, 9);
-    fill_batch(net, data);
+    fill_batch(net, data, 3);
     (void)loss_now(net);
     assert_true(net_backward(net, NULL));
     for (size_t i = 0; i < net_params(net); i++) {
@@ -177,7 +164,7 @@ TEST(layers_are_told_in_order_forward_and_from_the_last_backward)
     struct net *net = open_net("lenet", &grey, 2);
     struct seen seen = {.count = 0};
     struct net_calls calls = {.ctx = &seen, .before = see, .ready = see};
-    fill_batch(net, &grey);
+    fill_batch(net, &grey, 3);
     assert_true(net_forward(net, true, 0, &calls));
     assert_true(net_backward(net, &calls));
     static const size_t wanted[] = {0, 1, 2, 3, 3, 2, 1, 0};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "engine/batch.h"
 #include "engine/net.h"
 #include "lib/test.h"
 
@@ -33,20 +34,6 @@ static struct net *open_net(const char *model, const struct net_data *data, uint
     if (net_new(model, data, batch, 7, &mem_libc, &net, &err) != TRI_OK)
         fail_msg("%s: %s", model, err.text);
     return net;
-}
-
-static void fill_batch(struct net *net, const struct net_data *data)
-{
-    struct net_batch batch = net_batch(net);
-    struct rng rng;
-    rng_init(&rng, 5);
-    size_t pixels = shape3_floats(data->image) * net_batch_size(net);
-    for (size_t i = 0; batch.images != NULL && i < pixels; i++)
-        batch.images[i] = (float)rng_normal(&rng);
-    for (size_t i = 0; batch.tokens != NULL && i < (size_t)data->length * net_batch_size(net); i++)
-        batch.tokens[i] = (uint32_t)rng_below(&rng, data->words);
-    for (uint32_t i = 0; i < net_batch_size(net); i++)
-        batch.labels[i] = (uint32_t)rng_below(&rng, data->classes);
 }
 
 static float *taken(float *from, size_t count)
@@ -111,8 +98,8 @@ static void check(const char *model, const struct net_data *data, uint32_t batch
 {
     struct net *plain = open_net(model, data, batch), *net = open_net(model, data, batch);
     struct late late;
-    fill_batch(plain, data);
-    fill_batch(net, data);
+    fill_batch(plain, data, 5);
+    fill_batch(net, data, 5);
     late_init(&late, net);
     const struct net_calls calls = {.ctx = &late, .before = count_before, .rows = rows_are_read};
     assert_true(net_forward(plain, true, 0, NULL));
@@ -159,7 +146,7 @@ TEST(few_samples_go_block_by_block)
     (void)state;
     struct net *net = open_net("textcnn:embed=9,filters=113,hidden=70,dropout=0", &words, 1);
     struct late late;
-    fill_batch(net, &words);
+    fill_batch(net, &words, 5);
     late_init(&late, net);
     const struct net_calls calls = {.ctx = &late, .rows = rows_are_read};
     assert_true(net_forward(net, true, 0, &calls));
@@ -179,7 +166,7 @@ TEST(a_call_that_says_no_stops_the_pass)
     for (size_t stop = 1; stop <= all; stop++) {
         struct net *net = open_net("textcnn:embed=9,filters=113,hidden=70,dropout=0", &words, 1);
         struct late late;
-        fill_batch(net, &words);
+        fill_batch(net, &words, 5);
         late_init(&late, net);
         late.stop = stop;
         const struct net_calls calls = {.ctx = &late, .rows = rows_are_read};
