@@ -5,7 +5,7 @@
  * -DN=n  seats          -DS=n  slots of each      -DG=n -DG0=n -DG1=n -DG2=n  gradients of each
  * -DD=n  deaths         -DMORTAL=mask  of whom    -DK=n  snapshots
  * -DR=n  so often somebody leaves and comes again -DOPEN  who leaves may have looked
- * -DSTAY=mask  who stays for the result
+ * -DSTAY=mask  who stays for the result           -DPENDS  steps may be left for later
  * -DGIVE_UP  no restarts                          -DSCENE  all sit already, but the first
  * -DIMPATIENT  waits end at any time: a standstill is not found then */
 #ifndef N
@@ -85,6 +85,12 @@ byte again;
 #endif
 
 byte content[N + 1];    /* what is really in each copy: a bit per writer and number */
+#ifdef PENDS
+byte owed[N];           /* a learner's own: what it has read, and its copy lacks still */
+#define OWED(r) owed[r]
+#else
+#define OWED(r) 0
+#endif
 byte saved, lost;       /* the last snapshot; what was thrown away, or was out of reach */
 
 /* Names for what is asserted. */
@@ -240,6 +246,23 @@ inline rest(r)
     mine = 0
 }
 
+#ifdef PENDS
+/* What was left for later is put into the copy. Only while not quiet. */
+inline flush(r)
+{
+    d_step {                                                /* flush */
+        exactly_once = (content[r] & owed[r]) == 0;
+        assert(exactly_once);
+#ifndef PENDING_DROPPED /* mutant */
+        content[r] = content[r] | owed[r];
+#endif
+#ifndef FLUSHED_TWICE /* mutant */
+        owed[r] = 0
+#endif
+    }
+}
+#endif
+
 /* Before the copy changes. Either this one sees the wish, or who has it sees that this one is not
  * quiet, and waits. */
 inline begin_change(r)
@@ -257,6 +280,9 @@ inline begin_change(r)
 #ifndef NOT_RESTING /* mutant: goes on */
     do
     :: WANTED(r) ->
+#if defined(PENDS) && !defined(RESTED_PENDING) /* mutant */
+        flush(r);
+#endif
         quiet[r] = true;
         wake(NEWS);
         rest(r);
@@ -269,16 +295,31 @@ inline begin_change(r)
 #endif
 }
 
-inline end_change(r)
+inline say_quiet(r)
 {
-#ifdef NEVER_QUIET /* mutant: is so only while it rests */
-    skip
-#else
     quiet[r] = true;                                        /* quiet */
     if
     :: WANTED(r) -> wake(NEWS)
     :: else
     fi
+}
+
+/* Who owes steps is not quiet; it makes them if it is wanted. Were it not to, begin_change() would:
+ * nobody waits for ever then, but longer. */
+inline end_change(r)
+{
+#ifdef NEVER_QUIET /* mutant: is so only while it rests */
+    skip
+#elif defined(PENDS) && !defined(QUIET_PENDING) /* mutant */
+    if
+    :: owed[r] != 0 && !WANTED(r)
+    :: owed[r] != 0 && WANTED(r) ->
+        flush(r);
+        say_quiet(r)
+    :: owed[r] == 0 -> say_quiet(r)
+    fi
+#else
+    say_quiet(r)
 #endif
 }
 
@@ -477,9 +518,9 @@ inline look_for_space(r)
 #endif
 
 #ifdef OWN_LEFT_OUT /* mutant */
-#define PUT(r, w, n) content[r] = content[r] | ((w) == (r) -> 0 : BIT(w, n))
+#define PUT(into, r, w, n) into = into | ((w) == (r) -> 0 : BIT(w, n))
 #else
-#define PUT(r, w, n) content[r] = content[r] | BIT(w, n)
+#define PUT(into, r, w, n) into = into | BIT(w, n)
 #endif
 
 #ifdef COMMIT_LOST /* mutant: one count stays as it was */
@@ -518,21 +559,41 @@ inline commit(r)
 
 /* Reading takes a while, all through which a slot must stand still: so it is one step, the last
  * before COMMIT. */
-inline apply(r)
+inline read_slots(r, into)
 {
-    d_step {                                                /* APPLY */
+    d_step {
         for (k : 0 .. N - 1) {
             for (n : SINCE(r, k) .. upto[k] - 1) {
                 right_gradient = SLOT(k, n) == n + 1;
                 assert(right_gradient);
-                exactly_once = (content[r] & BIT(k, n)) == 0;
+                exactly_once = ((content[r] | OWED(r)) & BIT(k, n)) == 0;
                 assert(exactly_once);
-                PUT(r, k, n)
+                PUT(into, r, k, n)
             }
         }
         k = 0;
         n = 0
     }
+}
+
+/* Into the copy, or into memory of its own; when that is full, what is there goes into the copy
+ * first. Nobody sees which: one step. (Some layers so and others so is as if all were owed.) */
+inline apply(r)
+{
+#ifdef PENDS
+    atomic {
+        if
+        :: owed[r] != 0 -> flush(r)
+        :: true
+        fi;
+        if
+        :: read_slots(r, content[r])                        /* APPLY */
+        :: read_slots(r, owed[r])                           /* pend */
+        fi
+    }
+#else
+    read_slots(r, content[r])                               /* APPLY */
+#endif
 }
 
 inline look(r)
@@ -571,6 +632,35 @@ inline take(r)
     fi
 }
 
+/* All is in the copy, and it is quiet. */
+inline settle(r)
+{
+    take(r);
+#ifdef PENDS
+    if
+    :: owed[r] != 0 ->
+        flush(r);
+        end_change(r)
+    :: else
+    fi
+#endif
+}
+
+inline settle_to_sleep(r)
+{
+#ifdef SLEPT_PENDING /* mutant */
+    take(r)
+#else
+    settle(r)
+#endif
+}
+
+#ifdef SLEPT_PENDING
+#define IS_SETTLED(r) (OWED(r) == 0 || !over)
+#else
+#define IS_SETTLED(r) (OWED(r) == 0)
+#endif
+
 inline await_space(r)
 {
     do
@@ -589,7 +679,7 @@ inline await_space(r)
 #endif
 #ifndef NOT_CONSUMING /* mutant */
         look(r);
-        take(r);
+        settle_to_sleep(r);
         sleep_on(r, SPACE(r), HAS_SPACE(r) || HAS_NEWS(r));
 #else
         sleep_on(r, SPACE(r), HAS_SPACE(r));
@@ -641,7 +731,8 @@ inline stay(r)
         if
         :: HAS_NEWS(r) ->
             look(r);
-            take(r)
+            settle_to_sleep(r)
+        :: !HAS_NEWS(r) && !IS_SETTLED(r) -> settle(r)
         :: else ->
             if
             :: over -> break
@@ -669,10 +760,10 @@ inline leave(r)
     do                                                      /* LEAVE: in turns */
     :: atomic { LOCK_FREE -> lock = r + 1 }; break
 #ifndef LEAVER_NOT_TAKING /* mutant */
-    :: !LOCK_FREE && (open || HAS_NEWS(r)) ->
+    :: !LOCK_FREE && (open || HAS_NEWS(r) || OWED(r) != 0) ->
         take(r);
         look(r);
-        take(r)
+        settle(r)
 #endif
     od;
     whole[r] = false;                                       /* LEAVE: not whole */
@@ -682,7 +773,11 @@ inline leave(r)
     take(r);
 #ifndef LEFT_BEHIND /* mutant: not what others published */
     look(r);
+#ifndef LEFT_PENDING /* mutant */
+    settle(r);
+#else
     take(r);
+#endif
 #endif
     base = r;                                               /* LEAVE: base */
     lock = 0;
@@ -742,6 +837,9 @@ proctype learner(byte i)
                 for (k : 0 .. N - 1) { upto[k] = 0 }
                 k = 0; n = 0; source = 0; mine = 0; saw = 0; room = false; over = false; open = false;
                 rests = false;
+#ifdef PENDS
+                owed[i] = 0;
+#endif
 #if R > 0
                 coming[i] = false; want = 0;
 #endif
