@@ -6,6 +6,7 @@
  * -DD=n  deaths         -DMORTAL=mask  of whom    -DK=n  snapshots
  * -DR=n  so often somebody leaves and comes again -DOPEN  who leaves may have looked
  * -DSTAY=mask  who stays for the result           -DPENDS  steps may be left for later
+ * -DPAUSES  who has published may do something else for long
  * -DGIVE_UP  no restarts                          -DSCENE  all sit already, but the first
  * -DIMPATIENT  waits end at any time: a standstill is not found then */
 #ifndef N
@@ -714,6 +715,15 @@ inline publish(r)
     }
 }
 
+/* Something else between two iterations. It may last until whoever wants the copy has had it. */
+inline pause(r)
+{
+#ifndef PAUSED_PENDING /* mutant */
+    settle(r);
+#endif
+    !WANTED(r) || COPIER_IS_DEAD                            /* pause */
+}
+
 #define IS_OVER(i) (state[i] == LEFT || (LIVES(i) && done[i]) || (!LIVES(i) && given_up[i]))
 #define IS_OVER_BUT(i, r) ((i) == (r) || IS_OVER(i))
 
@@ -812,6 +822,10 @@ proctype learner(byte i)
                 look(i);
                 slot[i * S + head[i] % S] = 0;              /* FILL */
                 publish(i)
+#ifdef PAUSES
+                ;
+                pause(i)
+#endif
 #if R > 0
             :: atomic { again < R -> again++; coming[i] = true; break }
 #endif
