@@ -6,108 +6,110 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
-#include <math.h>
 
 #include "math/dense_kernel.h"
 
 #define INLINE __attribute__((target("avx2,fma"), always_inline)) static inline
 
-enum { SIDE = 8, MOST = DENSE_THIN };
+enum { SIDE = 8, MOST = DENSE_THIN, GROUPS = 2 };
 
-/* t[j][i] = t[i][j]. */
-INLINE void turn(__m256 t[SIDE])
+/* Four columns of SIDE rows, which begin at w[0], w[1], ...: rows 0 to 3 in the lower halves of
+ * four vectors, 4 to 7 in the upper ones, come out as a vector per column. */
+INLINE void turn(const float *const w[SIDE], size_t col, __m256 t[SIDE / 2])
 {
-    __m256 a[SIDE], b[SIDE];
+    __m256 a[SIDE / 2], b[SIDE / 2];
     DENSE_UNROLL
-    for (int i = 0; i < SIDE; i += 2) { /* pairs of rows, by twos */
-        a[i] = _mm256_unpacklo_ps(t[i], t[i + 1]);
-        a[i + 1] = _mm256_unpackhi_ps(t[i], t[i + 1]);
+    for (int i = 0; i < SIDE / 2; i++)
+        a[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(w[i] + col)),
+                                    _mm_loadu_ps(w[i + SIDE / 2] + col), 1);
+    DENSE_UNROLL
+    for (int i = 0; i < SIDE / 2; i += 2) { /* by twos */
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
     }
     DENSE_UNROLL
-    for (int i = 0; i < SIDE; i += 4) { /* by fours */
-        b[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44);
-        b[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xEE);
-        b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44);
-        b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xEE);
-    }
-    DENSE_UNROLL
-    for (int i = 0; i < SIDE / 2; i++) { /* and halves */
-        t[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
-        t[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
+    for (int i = 0; i < SIDE / 4; i++) { /* by fours */
+        t[2 * i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        t[2 * i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xEE);
     }
 }
 
-/* SIDE x `count` weights at w, turned; what is beyond the count is not read. */
-INLINE void load(const float *w, size_t stride, size_t count, __m256 t[SIDE])
+/* The links of SIDE / 2 columns from `col` on. */
+INLINE void links(const struct dense_outputs *p, const float *const w[SIDE], size_t col,
+                  __m256 *sums, const size_t batch)
 {
-    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), places);
+    const float *x = p->x + col;
+    __m256 t[SIDE / 2];
+    turn(w, col, t);
     DENSE_UNROLL
-    for (size_t i = 0; i < SIDE; i++)
-        t[i] = count == SIDE ? _mm256_loadu_ps(w + i * stride)
-                             : _mm256_maskload_ps(w + i * stride, mask);
-    turn(t);
-}
-
-/* The links of `count` columns from `col` on: rows of `groups` times SIDE, `batch` samples. */
-INLINE void links(const struct dense_outputs *p, const float *w, size_t col, size_t count,
-                  __m256 *sums, const size_t groups, const size_t batch)
-{
-    const size_t cols = p->shape.cols;
-    DENSE_UNROLL
-    for (size_t g = 0; g < groups; g++) {
-        __m256 t[SIDE];
-        load(w + g * SIDE * cols + col, cols, count, t);
+    for (size_t j = 0; j < SIDE / 2; j++) {
         DENSE_UNROLL
-        for (size_t j = 0; j < SIDE; j++) {
-            DENSE_UNROLL
-            for (size_t k = 0; k < batch && j < count; k++)
-                sums[g * batch + k] = _mm256_fmadd_ps(
-                    t[j], _mm256_set1_ps(p->x[k * cols + col + j]), sums[g * batch + k]);
-        }
+        for (size_t k = 0; k < batch; k++)
+            sums[k] = _mm256_fmadd_ps(t[j], _mm256_set1_ps(x[k * p->shape.cols + j]), sums[k]);
     }
 }
 
-INLINE void rows_of(const struct dense_outputs *p, size_t row, const size_t groups,
+/* The last columns, fewer than that. */
+INLINE void last_links(const struct dense_outputs *p, const float *const w[SIDE], size_t col,
+                       __m256 *sums, const size_t batch)
+{
+    for (; col < p->shape.cols; col++) {
+        const __m256 t = _mm256_setr_ps(w[0][col], w[1][col], w[2][col], w[3][col], w[4][col],
+                                        w[5][col], w[6][col], w[7][col]);
+        DENSE_UNROLL
+        for (size_t k = 0; k < batch; k++)
+            sums[k] = _mm256_fmadd_ps(t, _mm256_set1_ps(p->x[k * p->shape.cols + col]), sums[k]);
+    }
+}
+
+/* `count` rows from `row` on, in groups of SIDE, `batch` samples. Of a group that is not full the
+ * last row is done several times. */
+INLINE void rows_of(const struct dense_outputs *p, size_t row, size_t count, const size_t groups,
                     const size_t batch)
 {
     const size_t cols = p->shape.cols;
-    const float *w = p->w + row * cols;
-    __m256 sums[2 * MOST];
-    DENSE_UNROLL
-    for (size_t i = 0; i < groups * batch; i++)
-        sums[i] = p->bias != NULL ? _mm256_loadu_ps(p->bias + row + i / batch * SIDE)
-                                  : _mm256_setzero_ps();
+    const float *w[GROUPS][SIDE];
+    float ends[SIDE];
+    __m256 sums[GROUPS][MOST];
     size_t col = 0;
-    for (; col + SIDE <= cols; col += SIDE)
-        links(p, w, col, SIDE, sums, groups, batch);
-    if (col < cols)
-        links(p, w, col, cols - col, sums, groups, batch);
     DENSE_UNROLL
-    for (size_t i = 0; i < groups * batch; i++)
-        _mm256_storeu_ps(p->y + i % batch * p->shape.rows + row + i / batch * SIDE, sums[i]);
-}
-
-/* The last rows, fewer than SIDE. */
-INLINE void row_of(const struct dense_outputs *p, size_t row, size_t k)
-{
-    const float *w = p->w + row * p->shape.cols, *x = p->x + k * p->shape.cols;
-    float sum = p->bias != NULL ? p->bias[row] : 0;
-    for (size_t n = 0; n < p->shape.cols; n++)
-        sum = fmaf(w[n], x[n], sum);
-    p->y[k * p->shape.rows + row] = sum;
+    for (size_t i = 0; i < groups * SIDE; i++) {
+        const size_t at = row + (i < count ? i : count - 1);
+        w[i / SIDE][i % SIDE] = p->w + at * cols;
+        ends[i % SIDE] = p->bias != NULL ? p->bias[at] : 0;
+        for (size_t k = 0; k < batch && i % SIDE == SIDE - 1; k++)
+            sums[i / SIDE][k] = _mm256_loadu_ps(ends);
+    }
+    for (; col + SIDE / 2 <= cols; col += SIDE / 2) {
+        DENSE_UNROLL
+        for (size_t g = 0; g < groups; g++)
+            links(p, w[g], col, sums[g], batch);
+    }
+    DENSE_UNROLL
+    for (size_t g = 0; g < groups; g++)
+        last_links(p, w[g], col, sums[g], batch);
+    for (size_t i = 0; i < groups * batch; i++) {
+        const size_t first = i / batch * SIDE;
+        float *y = p->y + i % batch * p->shape.rows + row + first;
+        if (first + SIDE <= count) {
+            _mm256_storeu_ps(y, sums[i / batch][i % batch]);
+            continue;
+        }
+        _mm256_storeu_ps(ends, sums[i / batch][i % batch]);
+        for (size_t j = first; j < count; j++)
+            y[j - first] = ends[j - first];
+    }
 }
 
 INLINE void run_batch(const struct dense_outputs *p, const size_t groups, const size_t batch)
 {
     size_t row = 0;
     for (; row + groups * SIDE <= p->shape.rows; row += groups * SIDE)
-        rows_of(p, row, groups, batch);
-    for (; row + SIDE <= p->shape.rows; row += SIDE)
-        rows_of(p, row, 1, batch);
-    for (; row < p->shape.rows; row++)
-        for (size_t k = 0; k < batch; k++)
-            row_of(p, row, k);
+        rows_of(p, row, groups * SIDE, groups, batch);
+    for (size_t count; row < p->shape.rows; row += count) {
+        count = p->shape.rows - row < SIDE ? p->shape.rows - row : SIDE;
+        rows_of(p, row, count, 1, batch);
+    }
 }
 
 /* Two groups where the chains of one would leave the processor waiting. */
