@@ -174,6 +174,16 @@ static bool rows(void *ctx, size_t number, size_t count)
     return true;
 }
 
+static bool pending(void *ctx, size_t number, struct op_pending *out)
+{
+    struct exchange_learner *learner = ctx;
+    struct local_pending steps;
+    if (local_pend(learner->seat, (uint32_t)number, &steps, NULL) != TRI_OK)
+        return false;
+    *out = (struct op_pending){.count = steps.count, .u = steps.u, .v = steps.v};
+    return true;
+}
+
 static bool ready(void *ctx, size_t number)
 {
     struct exchange_learner *learner = ctx;
@@ -190,15 +200,17 @@ static bool ready(void *ctx, size_t number)
 
 static tri_status step(struct exchange_learner *learner, tri_error *err)
 {
+    const bool replicas = learner->all->run->way == EXCHANGE_REPLICAS;
     const struct net_calls calls = {.ctx = learner,
                                     .ready = ready,
-                                    .rows =
-                                        learner->all->run->way == EXCHANGE_REPLICAS ? rows : NULL};
+                                    .rows = replicas ? rows : NULL,
+                                    .pending = replicas ? pending : NULL};
     struct lesson *lesson = &learner->lesson;
     tri_status status = local_refresh(learner->seat, err);
     if (status != TRI_OK)
         return status;
-    (void)net_forward(lesson->net, true, 0, &calls);
+    if (!net_forward(lesson->net, true, 0, &calls))
+        return fail_nomem(err, "steps that are still to be made");
     lesson_note(lesson);
     status = local_take(learner->seat, &learner->gradient, err);
     if (status != TRI_OK)

@@ -325,6 +325,21 @@ tri_status tri_sync(tri_job *job, uint32_t layer, tri_error *err);
  * used while a cache has them; elsewhere it is tri_sync. */
 tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error *err);
 
+/* Or, for a program that can reckon with steps that are still to be made: the layer is as after
+ * tri_sync once weights[m][n] += sum over k of u[k][m] * v[k][n], and bias[m] += sum over k of
+ * u[k][m], are thought of. A product with x then costs a product with the weights as they are and
+ * a few sums over rows and columns, and a pass that steps them is saved:
+ *     y[m] = weights[m] . x + bias[m] + sum over k of u[k][m] * (v[k] . x + 1)
+ *     dx   = weights^T dy + sum over k of v[k] * (u[k] . dy)
+ * With mode = local, local = replicas, for layers of factors whose parameters are read in place
+ * (tri_shared); elsewhere it is tri_sync, and the count 0. It holds until the iteration ends, or
+ * tri_sync or tri_sync_rows makes the steps. */
+typedef struct tri_pending {
+    uint32_t count;
+    const float *u, *v; /* count x rows, count x cols; the library's */
+} tri_pending;
+tri_status tri_sync_pending(tri_job *job, uint32_t layer, tri_pending *out, tri_error *err);
+
 /* Ends the iteration; does not wait for other workers. A layer that got no update in it
  * counts as zero with count 0 here, and its parameters are the library's from here to its
  * tri_sync, because other ranks may have updated it. If no rank did, it stays as it is and

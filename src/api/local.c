@@ -463,6 +463,27 @@ tri_status shared_sync_rows(tri_job *job, uint32_t number, uint32_t rows, tri_er
     return TRI_OK;
 }
 
+tri_status shared_sync_pending(tri_job *job, uint32_t number, tri_pending *out, tri_error *err)
+{
+    struct shared *shared = job->shared;
+    struct shared_layer *layer = &shared->layers[number];
+    struct local_pending pending;
+    *out = (tri_pending){0};
+    if (!layer->in_place || shared->learner == NULL)
+        return shared_sync_rows(job, number, job->layers[number].rows, err);
+    layer->open = false;
+    tri_status status = refresh(shared, err);
+    if (status != TRI_OK)
+        return status;
+    (void)pthread_mutex_lock(&shared->lock);
+    status = local_pend(shared->learner, number, &pending, err);
+    (void)pthread_mutex_unlock(&shared->lock);
+    local_touch(shared->learner);
+    if (status == TRI_OK)
+        *out = (tri_pending){.count = (uint32_t)pending.count, .u = pending.u, .v = pending.v};
+    return note(shared, status);
+}
+
 static tri_status check_update(const struct shared *shared, uint32_t number,
                                const struct update *update, tri_error *err)
 {

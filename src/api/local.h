@@ -31,6 +31,7 @@ void shared_set_save(struct shared *shared, struct save *save);
 tri_status shared_update(tri_job *job, uint32_t layer, const struct update *update, tri_error *err);
 /* The first `rows` rows: see tri_sync_rows(). */
 tri_status shared_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error *err);
+tri_status shared_sync_pending(tri_job *job, uint32_t layer, tri_pending *out, tri_error *err);
 tri_status shared_clock(tri_job *job, uint64_t *clock, tri_error *err);
 tri_status shared_place(tri_job *job, uint32_t layer, float **weights, float **bias);
 tri_status shared_step(tri_job *job, tri_error *err);

@@ -14,8 +14,9 @@ struct fc {
     float *scratch;
     float *sums; /* for a second user of the input, and many samples; NULL: not needed */
     const struct inplace_kernel *step;
-    void *product; /* scratch; NULL: learns in one pass */
-    float *some;   /* outputs of OP_ROWS rows, of few samples; NULL: not needed */
+    void *product;             /* scratch; NULL: learns in one pass */
+    float *some;               /* outputs of OP_ROWS rows, of few samples; NULL: not needed */
+    struct op_pending pending; /* of this forward pass, and the backward pass behind it */
 };
 
 /* Nobody can guess signs, so jumps are slow; loops over GROUP become vectors. */
@@ -41,12 +42,60 @@ static void relu_back(float *restrict diff, const float *restrict y, size_t coun
         diff[i] = y[i] > 0 ? diff[i] : 0;
 }
 
+enum { FEW = 4, AT_ONCE = 16 }; /* samples; steps to be made */
+
 /* Few samples: they can go row by row, there and back. */
 static bool is_few(const struct fc *fc)
 {
-    enum { FEW = 5 };
-    return fc->shape.batch < FEW;
+    return fc->shape.batch <= FEW;
 }
+
+/* ---- steps that are still to be made ---- */
+
+/* Adds what a product with `to` would get from them: to[k] += (from . x[k] + more) * to's row. */
+static void add_pending(const struct fc *fc, struct op_pending pending, bool back, const float *x,
+                        float *y)
+{
+    const size_t batch = fc->shape.batch, in = back ? fc->shape.rows : fc->shape.cols,
+                 out = back ? fc->shape.cols : fc->shape.rows;
+    const float *from = back ? pending.u : pending.v, *to = back ? pending.v : pending.u;
+    float by[FEW * AT_ONCE];
+    for (size_t k = 0, count; k < pending.count; k += count) {
+        count = pending.count - k < AT_ONCE ? pending.count - k : AT_ONCE;
+        const struct dense_outputs shares = {.shape = {.rows = count, .cols = in, .batch = batch},
+                                             .w = from + k * in,
+                                             .x = x,
+                                             .y = by};
+        dense_forward(fc->kernel, &shares, fc->scratch);
+        for (size_t i = 0; i < batch * count && !back; i++)
+            by[i] += 1; /* the bias */
+        const struct inplace_dense sums = {.shape = {.rows = count, .cols = out, .batch = batch},
+                                           .w = (float *)(uintptr_t)(to + k * out),
+                                           .dy = by,
+                                           .dx = y,
+                                           .adds = true,
+                                           .keeps = true};
+        inplace_dense(fc->step, &sums, fc->scratch);
+    }
+}
+
+static size_t pending_scratch(const struct fc *fc)
+{
+    size_t most = 0;
+    for (size_t count = 1; count <= AT_ONCE && is_few(fc); count++)
+        for (int back = 0; back < 2; back++) {
+            const size_t cols = back ? fc->shape.rows : fc->shape.cols;
+            const struct dense_shape shape = {
+                .rows = count, .cols = cols, .batch = fc->shape.batch};
+            const size_t product = dense_scratch_floats(&shape),
+                         sums = inplace_scratch_floats(&shape);
+            most = product > most ? product : most;
+            most = sums > most ? sums : most;
+        }
+    return most;
+}
+
+/* ---- passes ---- */
 
 /* Outputs `row` to `end` - 1 of one sample. */
 static void forward_rows(const struct fc *fc, struct dense_outputs product, size_t row, size_t end)
@@ -103,13 +152,18 @@ static void forward_untold(const struct op *op, const struct dense_outputs *prod
 static void forward(struct op *op, bool training)
 {
     (void)training;
-    const struct fc *fc = op->own;
+    struct fc *fc = op->own;
     const struct dense_outputs product = {.shape = fc->shape,
                                           .w = op->param->weights,
                                           .bias = op->param->bias,
                                           .x = op->in[0]->out.data,
                                           .y = op->out.data};
-    if (op->reader.call != NULL && is_few(fc))
+    fc->pending = (struct op_pending){0};
+    if (op->reader.pending != NULL && is_few(fc)) {
+        op->reader.pending(op->reader.ctx, &fc->pending);
+        dense_forward(fc->kernel, &product, fc->scratch);
+        add_pending(fc, fc->pending, false, product.x, product.y);
+    } else if (op->reader.call != NULL && is_few(fc))
         forward_told(op, &product);
     else
         forward_untold(op, &product);
@@ -139,6 +193,7 @@ static void backward_few(struct op *op)
                                        .adds = in->diff_written,
                                        .keeps = true};
     inplace_dense(fc->step, &pass, fc->scratch);
+    add_pending(fc, fc->pending, true, op->diff.data, in->diff.data);
     in->diff_written = true;
 }
 
@@ -243,7 +298,8 @@ static bool make_own(struct op *op, bool relu)
         (struct dense_shape){.rows = op->param->rows, .cols = op->param->cols, .batch = op->batch};
     const size_t floats = dense_scratch_floats(&fc->shape),
                  step_floats = inplace_scratch_floats(&fc->shape);
-    fc->scratch = op_floats(op->mem, floats > step_floats ? floats : step_floats);
+    const size_t own = floats > step_floats ? floats : step_floats, others = pending_scratch(fc);
+    fc->scratch = op_floats(op->mem, own > others ? own : others);
     if (is_large(&fc->shape)) {
         fc->product = mem_array(op->mem, 1, product_scratch_bytes());
         if (fc->product == NULL)

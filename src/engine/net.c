@@ -383,6 +383,16 @@ static void tell_rows(void *ctx, size_t rows)
     telling->spent_s += now(telling->net) - since;
 }
 
+static void tell_pending(void *ctx, struct op_pending *out)
+{
+    struct telling *telling = ctx;
+    const struct net_calls *calls = telling->calls;
+    const double since = now(telling->net);
+    *out = (struct op_pending){0};
+    telling->stopped = telling->stopped || !calls->pending(calls->ctx, telling->param, out);
+    telling->spent_s += now(telling->net) - since;
+}
+
 /* Whatever the caller wants to know before the operator begins. */
 static bool begin_forward(struct op *op, struct telling *telling)
 {
@@ -393,7 +403,8 @@ static bool begin_forward(struct op *op, struct telling *telling)
         return calls->before == NULL || calls->before(calls->ctx, telling->param);
     if (!op->kind->by_rows)
         return calls->rows(calls->ctx, telling->param, op->param->rows);
-    op->reader = (struct op_reader){tell_rows, telling};
+    op->reader = (struct op_reader){
+        .call = tell_rows, .pending = calls->pending != NULL ? tell_pending : NULL, .ctx = telling};
     return true;
 }
 

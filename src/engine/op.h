@@ -87,9 +87,19 @@ struct op_kind {
     void (*free)(struct op *op); /* of the operator's own, not of struct op */
 };
 
+/* Steps of a layer that are still to be made: it is as if weights[m][n] += sum over k of
+ * u[k][m] * v[k][n], and bias[m] += sum over k of u[k][m]. */
+struct op_pending {
+    size_t count;
+    const float *u, *v; /* count x rows, count x cols */
+};
+
 /* Who wants to know which parameters forward() is about to read. */
 struct op_reader {
     void (*call)(void *ctx, size_t rows); /* NULL: nobody */
+    /* Or instead, once for all rows, by an operator that reckons with steps to be made: there, and
+     * in backward(). NULL: there are none. */
+    void (*pending)(void *ctx, struct op_pending *out);
     void *ctx;
 };
 

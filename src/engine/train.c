@@ -87,6 +87,16 @@ static bool rows(void *ctx, size_t param, size_t count)
     return run->status == TRI_OK;
 }
 
+static bool pending(void *ctx, size_t param, struct op_pending *out)
+{
+    struct run *run = ctx;
+    tri_pending steps;
+    run->status = tri_sync_pending(run->job, (uint32_t)param, &steps, run->err);
+    if (run->status == TRI_OK)
+        *out = (struct op_pending){.count = steps.count, .u = steps.u, .v = steps.v};
+    return run->status == TRI_OK;
+}
+
 static bool update(struct run *run, size_t number, bool busy)
 {
     run->status = layer_update(run->job, (uint32_t)number, net_param(run->net, number),
@@ -398,8 +408,10 @@ static uint32_t batch_by_size(uint64_t samples)
 static void set_hooks(struct run *run)
 {
     run->hooks = (struct net_calls){.ctx = run, .before = before};
-    if (run->replicas)
+    if (run->replicas) {
         run->hooks.rows = rows;
+        run->hooks.pending = pending;
+    }
     if (run->report.workers > 1 || run->replicas)
         run->hooks.ready = ready;
     else
@@ -644,11 +656,11 @@ static bool test_now(const struct run *run)
     return every > 0 && epoch % every == 0 && run->report.rank == 0 && run->done < run->iterations;
 }
 
-/* In the middle of training. Parameters of a learner's own are read as they are: without the steps
- * since the last forward pass, which the next one makes as it goes. */
+/* In the middle of training: with all steps that the next iteration begins with. */
 static tri_status test_between(struct run *run)
 {
-    return test(run, run->replicas ? NULL : &run->hooks);
+    const struct net_calls calls = {.ctx = run, .before = before};
+    return test(run, &calls);
 }
 
 static tri_status loop(struct run *run)

@@ -267,7 +267,8 @@ tri_status deliver(struct local_learner *learner, const struct slot *slot, tri_e
 /* What it was computed from is taken first: the next iteration looks further. */
 static void publish_replica(struct local_learner *learner, const struct slot *slot)
 {
-    struct local_job *job = replica_settle(learner);
+    struct local_job *job = learner->job;
+    replica_take(learner);
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         if (slot->parts[l].form != FORM_NONE)
             layers_changed(job, l);

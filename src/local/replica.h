@@ -15,8 +15,14 @@ void replica_close(struct local_learner *learner); /* frees; NULL replica is fin
 /* An iteration begins: rests if somebody wants to copy, looks what others have published, and sees
  * to it that there is room for this learner's next gradient. */
 tri_status replica_refresh(struct local_learner *learner, tri_error *err);
-/* Looks, and takes all; whether there was something. For who publishes no more. */
+/* What is left of what was looked at, and that it is taken. */
+void replica_take(struct local_learner *learner);
+/* Looks, takes all and makes all steps; whether there was something. For who publishes no more, or
+ * waits. */
 bool replica_take_all(struct local_learner *learner);
+
+/* adopt.c */
+tri_status replica_begin(struct local_job *job, uint32_t seat, tri_error *err);
 /* The copy becomes the one that who comes later begins with. Right before the seat is left. */
 void replica_leave(struct local_learner *learner);
 

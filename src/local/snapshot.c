@@ -1,7 +1,7 @@
 /* Copies of the weights while the job goes on, and putting one back. */
 #include <stdio.h>
 
-#include "local/inside.h"
+#include "local/learner.h"
 #include "os/clock.h"
 
 tri_status local_snapshot_open(const struct local_job *job, struct local_snapshot *out,
@@ -242,7 +242,8 @@ static void snapshot_of(const struct local_job *job, uint32_t reader, struct loc
 
 void local_snapshot_own(struct local_learner *learner, struct local_snapshot *out)
 {
-    snapshot_of(replica_settle(learner), local_seat(learner), out);
+    replica_settle(learner);
+    snapshot_of(learner->job, learner->seat, out);
     out->exact = true;
 }
 

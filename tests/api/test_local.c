@@ -504,6 +504,48 @@ TEST(with_replicas_rows_are_synced_as_they_are_read)
     tri_close(rank.job);
 }
 
+/* What is still to come is told, and is stepped when somebody asks for the weights. */
+TEST(with_replicas_steps_may_be_left_for_later)
+{
+    struct plan plan = {.ranks = 1};
+    struct rank rank;
+    tri_pending steps = {.count = 9};
+    float *weights, *bias;
+    uint64_t clock;
+    (void)state;
+    (void)setenv("TRIDENT_LOCAL", "replicas", 1);
+    open_one(&rank, &plan);
+    refused(tri_sync_pending(rank.job, FC, NULL, &rank.err), &rank.err, "nowhere to put");
+    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
+    assert_int_equal(steps.count, 0);
+    assert_int_equal(tri_shared(rank.job, FC, &weights, &bias, &rank.err), TRI_OK);
+    const float first = weights[0], first_bias = bias[0];
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
+        assert_int_equal(steps.count, i * K);
+        assert_int_equal(tri_sync(rank.job, EMBED, &rank.err), TRI_OK);
+        assert_int_equal(give(&rank, i, 2), TRI_OK);
+        assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
+    }
+    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
+    assert_int_equal(steps.count, 2 * K);
+    float sum = 0, bias_sum = 0;
+    for (uint32_t k = 0; k < steps.count; k++) {
+        sum += steps.u[(size_t)k * ROWS] * steps.v[(size_t)k * COLS];
+        bias_sum += steps.u[(size_t)k * ROWS];
+    }
+    assert_true(sum != 0 && bias_sum != 0);
+    assert_float_equal(weights[0], first, 0);
+    assert_int_equal(tri_sync(rank.job, FC, &rank.err), TRI_OK);
+    assert_float_equal(weights[0], first + sum, 1e-5);
+    assert_float_equal(bias[0], first_bias + bias_sum, 1e-5);
+    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
+    assert_int_equal(steps.count, 0);
+    assert_int_equal(tri_finish(rank.job, &rank.err), TRI_OK);
+    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK); /* as tri_sync */
+    tri_close(rank.job);
+}
+
 TEST(windows_are_for_replicas)
 {
     struct plan plan = {.ranks = 1};
@@ -576,6 +618,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(with_replicas_every_gradient_is_in_the_copy_of_each_rank,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(with_replicas_rows_are_synced_as_they_are_read, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(with_replicas_steps_may_be_left_for_later, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(windows_are_for_replicas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_round_is_one_step_with_the_mean_of_all_samples, set_up,

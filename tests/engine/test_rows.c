@@ -1,5 +1,6 @@
 /* net_calls.rows: whoever brings rows up to date when they are told of has them in time, and the
- * outputs are those of a plain forward pass. */
+ * outputs are those of a plain forward pass. net_calls.pending: so they are with steps that are
+ * still to be made. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,12 +183,156 @@ TEST(a_call_that_says_no_stops_the_pass)
     assert_int_equal(all, 1 + 3 * 3 + 2 + 1);
 }
 
+/* ---- steps that are still to be made ---- */
+
+/* A net whose fully connected layers lack some steps, until somebody makes them. */
+struct lacking {
+    struct net *net;
+    size_t count;                 /* of steps */
+    float *u[LAYERS], *v[LAYERS]; /* of layers that lack some, else NULL */
+    size_t asked, told;           /* calls of pending, and of rows for such layers */
+    bool refuses;
+};
+
+static float *drawn(size_t count, double most, struct rng *rng)
+{
+    float *to = malloc((count + 1) * sizeof *to);
+    assert_non_null(to);
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)(most * rng_normal(rng));
+    return to;
+}
+
+static void add_steps(const struct lacking *lacking, size_t number, double by)
+{
+    struct param *param = net_param(lacking->net, number);
+    const float *u = lacking->u[number], *v = lacking->v[number];
+    for (size_t m = 0; m < param->rows; m++) {
+        double bias = 0;
+        for (size_t k = 0; k < lacking->count; k++)
+            bias += (double)u[k * param->rows + m];
+        param->bias[m] = (float)((double)param->bias[m] + by * bias);
+        for (size_t n = 0; n < param->cols; n++) {
+            double sum = 0;
+            for (size_t k = 0; k < lacking->count; k++)
+                sum += (double)u[k * param->rows + m] * (double)v[k * param->cols + n];
+            float *w = &param->weights[m * param->cols + n];
+            *w = (float)((double)*w + by * sum);
+        }
+    }
+}
+
+static void lacking_init(struct lacking *lacking, struct net *net, size_t count)
+{
+    struct rng rng;
+    rng_init(&rng, count);
+    *lacking = (struct lacking){.net = net, .count = count};
+    for (size_t i = 0; i < net_params(net); i++) {
+        const struct param *param = net_param(net, i);
+        if (param->kind != TRI_FC)
+            continue;
+        lacking->u[i] = drawn(count * param->rows, 0.2, &rng);
+        lacking->v[i] = drawn(count * param->cols, 0.2, &rng);
+        add_steps(lacking, i, -1);
+    }
+}
+
+static bool rows_are_stepped(void *ctx, size_t number, size_t rows)
+{
+    struct lacking *lacking = ctx;
+    if (lacking->u[number] == NULL || rows < net_param(lacking->net, number)->rows)
+        return true;
+    add_steps(lacking, number, 1);
+    lacking->told++;
+    return true;
+}
+
+static bool steps_are_given(void *ctx, size_t number, struct op_pending *out)
+{
+    struct lacking *lacking = ctx;
+    assert_non_null(lacking->u[number]);
+    lacking->asked++;
+    *out = (struct op_pending){lacking->count, lacking->u[number], lacking->v[number]};
+    return !lacking->refuses;
+}
+
+static void check_near(const float *got, const float *want, size_t count, const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(fabsf(got[i] - want[i]) <= 2e-4F * (1 + fabsf(want[i]))))
+            fail_msg("%s, value %zu: %g, not %g", what, i, (double)got[i], (double)want[i]);
+}
+
+/* There and back: outputs, and what goes out as factors. */
+static void check_lacking(const char *model, const struct net_data *data, uint32_t batch,
+                          size_t count)
+{
+    struct net *plain = open_net(model, data, batch), *net = open_net(model, data, batch);
+    struct lacking lacking;
+    fill_batch(plain, data, 5);
+    fill_batch(net, data, 5);
+    lacking_init(&lacking, net, count);
+    const struct net_calls calls = {
+        .ctx = &lacking, .rows = rows_are_stepped, .pending = steps_are_given};
+    assert_true(net_forward(plain, true, 0, NULL) && net_backward(plain, NULL));
+    assert_true(net_forward(net, true, 0, &calls) && net_backward(net, &calls));
+    assert_true(batch <= 4 ? lacking.told == 0 : lacking.asked == 0);
+    assert_true(lacking.told + lacking.asked > 1);
+    check_near(net_probabilities(net), net_probabilities(plain), (size_t)batch * data->classes,
+               model);
+    for (size_t i = 0; i < net_params(net); i++) {
+        const struct param *got = net_param(net, i), *want = net_param(plain, i);
+        if (got->kind == TRI_FC) {
+            check_near(got->u, want->u, (size_t)batch * got->rows, "u");
+            check_near(got->v, want->v, (size_t)batch * got->cols, "v");
+        }
+        free(lacking.u[i]);
+        free(lacking.v[i]);
+    }
+    net_free(plain);
+    net_free(net);
+}
+
+TEST(steps_that_are_still_to_be_made_are_reckoned_with)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 2, 7, 16, 37};
+    static const uint32_t batches[] = {1, 2, 3, 4, 5};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (size_t j = 0; j < sizeof batches / sizeof batches[0]; j++) {
+            check_lacking("mlp:149x2", &tiny, batches[j], counts[i]);
+            check_lacking("textcnn:embed=9,filters=33,hidden=70,dropout=0", &words, batches[j],
+                          counts[i]);
+        }
+}
+
+TEST(who_gives_no_steps_stops_the_pass)
+{
+    (void)state;
+    struct net *net = open_net("mlp:149x2", &tiny, 1);
+    struct lacking lacking;
+    fill_batch(net, &tiny, 5);
+    lacking_init(&lacking, net, 0);
+    lacking.refuses = true;
+    const struct net_calls calls = {
+        .ctx = &lacking, .rows = rows_are_stepped, .pending = steps_are_given};
+    assert_false(net_forward(net, true, 0, &calls));
+    assert_int_equal(lacking.asked, 1);
+    for (size_t i = 0; i < net_params(net); i++) {
+        free(lacking.u[i]);
+        free(lacking.v[i]);
+    }
+    net_free(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_told_of_before_they_are_read),
         cmocka_unit_test(few_samples_go_block_by_block),
         cmocka_unit_test(a_call_that_says_no_stops_the_pass),
+        cmocka_unit_test(steps_that_are_still_to_be_made_are_reckoned_with),
+        cmocka_unit_test(who_gives_no_steps_stops_the_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
