@@ -305,19 +305,16 @@ inline say_quiet(r)
     fi
 }
 
-/* Who owes steps is not quiet; it makes them if it is wanted. Were it not to, begin_change() would:
- * nobody waits for ever then, but longer. */
+/* Who owes steps is not quiet, and stays so: the program reckons with them until its iteration ends.
+ * It makes them in the next begin_change(), if it is wanted. */
 inline end_change(r)
 {
 #ifdef NEVER_QUIET /* mutant: is so only while it rests */
     skip
 #elif defined(PENDS) && !defined(QUIET_PENDING) /* mutant */
     if
-    :: owed[r] != 0 && !WANTED(r)
-    :: owed[r] != 0 && WANTED(r) ->
-        flush(r);
-        say_quiet(r)
     :: owed[r] == 0 -> say_quiet(r)
+    :: else
     fi
 #else
     say_quiet(r)

@@ -333,7 +333,8 @@ tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error 
  *     dx   = weights^T dy + sum over k of v[k] * (u[k] . dy)
  * With mode = local, local = replicas, for layers of factors whose parameters are read in place
  * (tri_shared); elsewhere it is tri_sync, and the count 0. It holds until the iteration ends, or
- * tri_sync or tri_sync_rows makes the steps. */
+ * tri_sync or tri_sync_rows makes the steps. Before a long pause call tri_sync for every layer:
+ * nobody can begin with a copy of this rank's parameters that lacks steps. */
 typedef struct tri_pending {
     uint32_t count;
     const float *u, *v; /* count x rows, count x cols; the library's */

@@ -113,10 +113,10 @@ EXPORT tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri
 EXPORT tri_status tri_sync_pending(tri_job *job, uint32_t layer, tri_pending *out, tri_error *err)
 {
     tri_status status = check(job, layer, "tri_sync_pending", err);
-    if (status == TRI_OK && out == NULL)
-        status = fail(err, TRI_EARG, "tri_sync_pending got nowhere to put the steps");
     if (status != TRI_OK)
         return status;
+    if (out == NULL)
+        return fail(err, TRI_EARG, "tri_sync_pending got nowhere to put the steps");
     *out = (tri_pending){0};
     return job->shared != NULL ? shared_sync_pending(job, layer, out, err)
                                : tri_sync(job, layer, err);

@@ -19,16 +19,16 @@ INLINE void turn(const float *const w[SIDE], size_t col, __m256 t[SIDE / 2])
 {
     __m256 a[SIDE / 2], b[SIDE / 2];
     DENSE_UNROLL
-    for (int i = 0; i < SIDE / 2; i++)
+    for (size_t i = 0; i < SIDE / 2; i++)
         a[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(w[i] + col)),
                                     _mm_loadu_ps(w[i + SIDE / 2] + col), 1);
     DENSE_UNROLL
-    for (int i = 0; i < SIDE / 2; i += 2) { /* by twos */
+    for (size_t i = 0; i < SIDE / 2; i += 2) { /* by twos */
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
         b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
     }
     DENSE_UNROLL
-    for (int i = 0; i < SIDE / 4; i++) { /* by fours */
+    for (size_t i = 0; i < SIDE / 4; i++) { /* by fours */
         t[2 * i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
         t[2 * i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xEE);
     }

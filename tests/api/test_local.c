@@ -489,8 +489,8 @@ TEST(with_replicas_rows_are_synced_as_they_are_read)
     assert_float_equal(weights[0], first, 0); /* not before it is asked for */
     assert_int_equal(tri_sync_rows(rank.job, FC, 3, &rank.err), TRI_OK);
     assert_float_equal(weights[0], first - 1, 1e-6);
-    assert_float_equal(weights[2 * COLS], first - 1, 1e-6);
-    assert_float_equal(weights[3 * COLS], first, 0);
+    assert_float_equal(weights[(size_t)2 * COLS], first - 1, 1e-6);
+    assert_float_equal(weights[(size_t)3 * COLS], first, 0);
     assert_float_equal(bias[2] - bias[3], -1, 1e-6);
     assert_int_equal(tri_sync_rows(rank.job, FC, ROWS, &rank.err), TRI_OK);
     assert_float_equal(weights[MATRIX - 1], first - 1, 1e-6);
@@ -586,8 +586,8 @@ TEST(windows_are_for_replicas)
     assert_int_equal(tri_clock(rank.job, NULL, &rank.err), TRI_OK);
     assert_int_equal(tri_checksum(rank.job, &crc, &rank.err), TRI_OK); /* syncs */
     for (size_t i = 0; i < COLS; i++)
-        assert_float_equal(rank.weights[FC][4 * COLS + i], -2 * (float)(3 + i), 1e-6);
-    assert_float_equal(rank.weights[FC][5 * COLS], 0, 0);
+        assert_float_equal(rank.weights[FC][(size_t)4 * COLS + i], -2 * (float)(3 + i), 1e-6);
+    assert_float_equal(rank.weights[FC][(size_t)5 * COLS], 0, 0);
     tri_close(rank.job);
 }
 

@@ -235,8 +235,8 @@ TEST(what_is_no_factors_leaves_nothing_to_come)
         assert_int_equal(pending.count, 0);
     }
     assert_true(local_weights(learner, 0)[0] == 0);
-    assert_true(local_weights(learner, 1)[5 * COLS + 2] == 7);
-    assert_true(local_weights(learner, 2)[7 * COLS + 4] == 3);
+    assert_true(local_weights(learner, 1)[(size_t)5 * COLS + 2] == 7);
+    assert_true(local_weights(learner, 2)[(size_t)7 * COLS + 4] == 3);
     local_leave(learner);
     rig_remove(job);
 }

@@ -57,7 +57,7 @@ static void train_together(uint32_t slots, bool snapshots)
     for (int i = 0; i < 20 && snapshots; i++) {
         assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
         assert_true(snapshot.exact);
-        for (uint64_t k = 0; k < rig_layers[0].rows * rig_layers[0].cols; k++)
+        for (uint64_t k = 0; k < (uint64_t)rig_layers[0].rows * rig_layers[0].cols; k++)
             assert_true(snapshot.weights[k] == (float)snapshot.version);
         assert_true(snapshot.weights[snapshot.floats - 16] == (float)snapshot.version);
     }
@@ -130,7 +130,7 @@ TEST(who_comes_later_has_what_the_others_have)
     struct local_options options = rig_options(LOCAL_REPLICAS, 2);
     options.slots = 2;
     struct local_job *job = rig_create(&options);
-    for (uint64_t i = 0; i < rig_layers[0].rows * rig_layers[0].cols; i++)
+    for (uint64_t i = 0; i < (uint64_t)rig_layers[0].rows * rig_layers[0].cols; i++)
         local_shared(job, 0)[i] = 0.5F;
     struct local_learner *first = rig_join(job, (struct local_learner_options){.seat = 0});
     assert_true(local_weights(first, 0)[7] == 0.5F);
@@ -224,10 +224,10 @@ static void ask_by_rows(struct local_learner *learner, bool few)
 {
     static const uint32_t asks[] = {1, 7, 7, 48, 69, ROWS};
     assert_int_equal(local_refresh(learner, NULL), TRI_OK);
-    const float before = local_weights(learner, 0)[(ROWS - 1) * COLS];
+    const float before = local_weights(learner, 0)[(size_t)(ROWS - 1) * COLS];
     local_catch_up(learner, 0, 1);
     if (few) /* many are stepped in all rows at once */
-        assert_true(local_weights(learner, 0)[(ROWS - 1) * COLS] == before);
+        assert_true(local_weights(learner, 0)[(size_t)(ROWS - 1) * COLS] == before);
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
         for (uint32_t l = 0; l < 3; l++)
             local_catch_up(learner, l, asks[i]);
