@@ -328,6 +328,7 @@ static inline uint32_t hold_word(uint32_t number, uint32_t target)
 static inline bool is_held(const struct local_job *job, uint32_t target, uint32_t *word)
 {
     *word = __atomic_load_n(&job->head->hold, __ATOMIC_SEQ_CST);
+    SEEN(&job->head->hold);
     return (*word & ((1U << HOLD_BITS) - 1)) == target + 1;
 }
 /* Rests if it is to. Somebody copies: it is soon over, and if it dies its wish is taken off here.
@@ -335,7 +336,9 @@ static inline bool is_held(const struct local_job *job, uint32_t target, uint32_
 void rest_if_held(struct local_job *job, uint32_t target);
 static inline bool is_quiet(const struct seat *seat)
 {
-    return __atomic_load_n(&seat->quiet, __ATOMIC_SEQ_CST) != 0;
+    const uint32_t quiet = __atomic_load_n(&seat->quiet, __ATOMIC_SEQ_CST);
+    SEEN(&seat->quiet);
+    return quiet != 0;
 }
 
 /* Somebody's copy that may be copied: a learner's, who rests (exact), or the base's, if no learner

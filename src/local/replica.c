@@ -205,7 +205,9 @@ static void flush(struct local_learner *learner)
 
 static void set_quiet(struct local_learner *learner, uint32_t quiet)
 {
-    __atomic_store_n(&learner->job->seats[learner->seat].quiet, quiet, __ATOMIC_SEQ_CST);
+    uint32_t *word = &learner->job->seats[learner->seat].quiet;
+    SAID(word);
+    __atomic_store_n(word, quiet, __ATOMIC_SEQ_CST);
 }
 
 /* The copy is about to change: not while somebody copies it. Either this learner sees the wish, or

@@ -84,6 +84,7 @@ static tri_status hold(struct local_job *job, uint32_t target, uint32_t most_ms,
         wait.deadline_us = wait.since_us + (uint64_t)most_ms * 1000;
     store32(&head->hold_number, head->hold_number + 1);
     const uint32_t word = hold_word(head->hold_number, target);
+    SAID(&head->hold);
     __atomic_store_n(&head->hold, word, __ATOMIC_SEQ_CST); /* local.pml: hold */
     event_wake(&head->work);
     if (target != HOLD_SERVER)
