@@ -18,9 +18,9 @@
  * program on its own part of the data. With one process the calls do next to nothing.
  *
  * THREADS. One thread at a time may be inside a call with the same job, with two
- * exceptions: tri_update and tri_sync may run in different threads for different
- * layers (join them before tri_clock), and tri_rank, tri_workers and tri_get_stats may
- * be called at any time. Jobs are independent of each other.
+ * exceptions: tri_update and tri_sync (with _rows or _pending) may run in different threads for
+ * different layers (join them before tri_clock), and tri_rank, tri_workers and tri_get_stats may be
+ * called at any time. Jobs are independent of each other.
  *
  * ERRORS. A call that can fail returns a tri_status and takes a tri_error to say why
  * (NULL is fine); a failing call fills all of it. After TRI_EARG the job is as it was
@@ -329,12 +329,12 @@ tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error 
  * tri_sync once weights[m][n] += sum over k of u[k][m] * v[k][n], and bias[m] += sum over k of
  * u[k][m], are thought of. A product with x then costs a product with the weights as they are and
  * a few sums over rows and columns, and a pass that steps them is saved:
- *     y[m] = weights[m] . x + bias[m] + sum over k of u[k][m] * (v[k] . x + 1)
+ *     y[m] = weights[m] . x + bias[m] + sum over k of u[k][m] * (v[k] . x + 1), the 1 for the bias
  *     dx   = weights^T dy + sum over k of v[k] * (u[k] . dy)
  * With mode = local, local = replicas, for layers of factors whose parameters are read in place
  * (tri_shared); elsewhere it is tri_sync, and the count 0. It holds until the iteration ends, or
- * tri_sync or tri_sync_rows makes the steps. Before a long pause call tri_sync for every layer:
- * nobody can begin with a copy of this rank's parameters that lacks steps. */
+ * tri_sync, tri_sync_rows or tri_checksum makes the steps. Before a long pause call tri_sync for
+ * every layer: nobody can begin with a copy of this rank's parameters that lacks steps. */
 typedef struct tri_pending {
     uint32_t count;
     const float *u, *v; /* count x rows, count x cols; the library's */

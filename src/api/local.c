@@ -476,12 +476,11 @@ tri_status shared_sync_pending(tri_job *job, uint32_t number, tri_pending *out, 
     if (status != TRI_OK)
         return status;
     (void)pthread_mutex_lock(&shared->lock);
-    status = local_pend(shared->learner, number, &pending, err);
+    local_pend(shared->learner, number, &pending);
     (void)pthread_mutex_unlock(&shared->lock);
     local_touch(shared->learner);
-    if (status == TRI_OK)
-        *out = (tri_pending){.count = (uint32_t)pending.count, .u = pending.u, .v = pending.v};
-    return note(shared, status);
+    *out = (tri_pending){.count = (uint32_t)pending.count, .u = pending.u, .v = pending.v};
+    return TRI_OK;
 }
 
 static tri_status check_update(const struct shared *shared, uint32_t number,
@@ -654,8 +653,10 @@ static uint64_t copy_saved(void *ctx, uint32_t number)
 static tri_status save(struct shared *shared, tri_error *err)
 {
     bool wanted;
-    if (save_presses(shared->save, shared->clock, 0, &wanted))
+    if (save_presses(shared->save, shared->clock, 0, &wanted)) {
+        local_settle(shared->learner); /* it may take long */
         save_wait_written(shared->save);
+    }
     if (save_due(shared->save, shared->clock, 0) == 0)
         return TRI_OK;
     tri_status status = TRI_OK;

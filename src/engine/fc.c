@@ -15,7 +15,6 @@ struct fc {
     float *sums; /* for a second user of the input, and many samples; NULL: not needed */
     const struct inplace_kernel *step;
     void *product;             /* scratch; NULL: learns in one pass */
-    float *some;               /* outputs of OP_ROWS rows, of few samples; NULL: not needed */
     struct op_pending pending; /* of this forward pass, and the backward pass behind it */
 };
 
@@ -52,7 +51,8 @@ static bool is_few(const struct fc *fc)
 
 /* ---- steps that are still to be made ---- */
 
-/* Adds what a product with `to` would get from them: to[k] += (from . x[k] + more) * to's row. */
+/* What the products get from them: y[k] += sum over steps of to * (from . x[k]), forward with 1
+ * more for the bias. */
 static void add_pending(const struct fc *fc, struct op_pending pending, bool back, const float *x,
                         float *y)
 {
@@ -108,39 +108,11 @@ static void forward_rows(const struct fc *fc, struct dense_outputs product, size
         dense_forward(fc->kernel, &product, fc->scratch);
 }
 
-/* The same of some samples, whose outputs lie apart. */
-static void forward_some(const struct fc *fc, const struct dense_outputs *all, size_t row,
-                         size_t end)
-{
-    const size_t rows = end - row;
-    struct dense_outputs product = *all;
-    product.shape.rows = rows;
-    product.w += row * fc->shape.cols;
-    product.bias += row;
-    product.y = fc->some;
-    dense_forward(fc->kernel, &product, fc->scratch);
-    for (size_t k = 0; k < fc->shape.batch; k++)
-        memcpy(all->y + k * fc->shape.rows + row, fc->some + k * rows, rows * sizeof(float));
-}
-
-/* A block of rows is in a cache when it has just been told of. */
-static void forward_told(const struct op *op, const struct dense_outputs *product)
-{
-    const struct fc *fc = op->own;
-    const size_t rows = fc->shape.rows;
-    for (size_t row = 0, end; row < rows; row = end) {
-        end = row + OP_ROWS < rows ? row + OP_ROWS : rows;
-        op_reads(op, end);
-        forward_some(fc, product, row, end);
-    }
-}
-
 /* Begins where it is to (see net_avoid()), if it can. */
-static void forward_untold(const struct op *op, const struct dense_outputs *product)
+static void forward_all(const struct op *op, const struct dense_outputs *product)
 {
     const struct fc *fc = op->own;
     const size_t rows = fc->shape.rows, first = (size_t)op->first / DENSE_ROWS * DENSE_ROWS;
-    op_reads(op, rows);
     if (fc->shape.batch == 1 && first > 0 && first < rows) {
         forward_rows(fc, *product, first, rows);
         forward_rows(fc, *product, 0, first);
@@ -159,14 +131,12 @@ static void forward(struct op *op, bool training)
                                           .x = op->in[0]->out.data,
                                           .y = op->out.data};
     fc->pending = (struct op_pending){0};
-    if (op->reader.pending != NULL && is_few(fc)) {
+    if (op->reader.pending != NULL && is_few(fc))
         op->reader.pending(op->reader.ctx, &fc->pending);
-        dense_forward(fc->kernel, &product, fc->scratch);
-        add_pending(fc, fc->pending, false, product.x, product.y);
-    } else if (op->reader.call != NULL && is_few(fc))
-        forward_told(op, &product);
     else
-        forward_untold(op, &product);
+        op_reads(op, fc->shape.rows);
+    forward_all(op, &product);
+    add_pending(fc, fc->pending, false, product.x, product.y);
     if (fc->relu)
         relu(op->out.data, fc->shape.batch * fc->shape.rows);
 }
@@ -273,7 +243,6 @@ static void free_own(struct op *op)
         mem_free(op->mem, fc->product);
         op_floats_free(op->mem, fc->scratch);
         op_floats_free(op->mem, fc->sums);
-        op_floats_free(op->mem, fc->some);
         mem_free(op->mem, fc);
     }
     op_free_plain(op);
@@ -307,8 +276,7 @@ static bool make_own(struct op *op, bool relu)
     }
     const bool sums = in->wants_diff && !is_few(fc);
     fc->sums = sums ? op_floats(op->mem, fc->shape.batch * fc->shape.cols) : NULL;
-    fc->some = is_few(fc) ? op_floats(op->mem, fc->shape.batch * OP_ROWS) : NULL;
-    return fc->scratch != NULL && (!sums || fc->sums != NULL) && (!is_few(fc) || fc->some != NULL);
+    return fc->scratch != NULL && (!sums || fc->sums != NULL);
 }
 
 static bool make(struct op *op, uint32_t outputs, uint32_t inputs, bool relu)

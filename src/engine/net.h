@@ -74,9 +74,9 @@ struct net_calls {
      * for all rows, and for layers that are not read row by row it is the only one. False: the
      * operator ends its pass, and net_forward() returns. Not with net_avoid(). */
     bool (*rows)(void *ctx, size_t param, size_t rows);
-    /* Or, of a layer that can reckon with steps that are still to be made: those, for this forward
-     * pass and the backward pass behind it. A product with few samples is then read once, and not
-     * stepped; rows is called for all other layers. */
+    /* Beside rows, and instead of it for fully connected layers of few samples: steps that are
+     * still to be made, with which this forward pass and the backward pass behind it reckon. Not
+     * without rows. */
     bool (*pending)(void *ctx, size_t param, struct op_pending *out);
     bool (*ready)(void *ctx, size_t param); /* its gradient is there; backward-data still reads */
     bool (*done)(void *ctx, size_t param);  /* backward-data has read, too; not of net_learn() */

@@ -103,8 +103,6 @@ struct op_reader {
     void *ctx;
 };
 
-enum { OP_ROWS = 48 }; /* that forward() reads at a time where it goes by rows */
-
 struct op {
     const struct op_kind *kind;
     const struct mem *mem;

@@ -656,7 +656,8 @@ static bool test_now(const struct run *run)
     return every > 0 && epoch % every == 0 && run->report.rank == 0 && run->done < run->iterations;
 }
 
-/* In the middle of training: with all steps that the next iteration begins with. */
+/* In the middle of training. What is read here the next iteration begins with: of learners, without
+ * what the others publish meanwhile. */
 static tri_status test_between(struct run *run)
 {
     const struct net_calls calls = {.ctx = run, .before = before};

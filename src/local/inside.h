@@ -353,7 +353,6 @@ void source_let_go(struct local_job *job);
 void copy_layers(const struct local_job *job, uint32_t reader, float *to);
 
 /* replica.c: who has which gradients. */
-void replica_settle(struct local_learner *learner); /* all that it looked at is in its copy */
 uint64_t *taken_row(const struct local_job *job, uint32_t reader); /* learners: of the first base */
 float *copy_of(const struct local_job *job, uint32_t reader);
 bool is_watched(const struct local_job *job); /* a watchdog lives */

@@ -284,14 +284,17 @@ void local_catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows
 
 /* replicas: instead of that, for who can reckon with steps that are still to be made: the layer is
  * as if w[m][n] += sum over k of u[k][m] * v[k][n], and bias[m] += sum over k of u[k][m]. So it is
- * until the next local_refresh(), or local_catch_up() of the layer makes the steps. None in other
- * modes, and of layers whose gradients are no factors. */
+ * until the next local_refresh(), or until local_catch_up() of the layer or local_settle() makes
+ * the steps. None in other modes, and of layers whose gradients are no factors, or windows. */
 struct local_pending {
     size_t count;
     const float *u, *v; /* count x rows, count x cols; the learner's */
 };
-tri_status local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out,
-                      tri_error *err);
+void local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out);
+
+/* replicas: makes all steps that are still to be made: between two iterations, before a pause in
+ * which others may want a copy. In other modes it does nothing. */
+void local_settle(struct local_learner *learner);
 
 /* Waits until all that this learner has published is applied. */
 tri_status local_flush(struct local_learner *learner, tri_error *err);

@@ -10,14 +10,13 @@
  *
  * Steps by factors may also be left for later, in memory of the learner's own (local_pend()): then
  * the gradient counts, and its slot may be filled again, but the copy lacks it and the learner is
- * not quiet. It makes them (flush()) when they are many, when somebody wants to copy, and before it
- * sleeps or leaves.
+ * not quiet. It makes them when they are many (pile_up()), and (flush()) when somebody wants to
+ * copy and before it sleeps or leaves.
  *
  * The comments "replicas.pml: x" name the steps of verify/replicas.pml. */
 #include "local/replica.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "local/pile.h"
 #include "os/clock.h"
@@ -25,8 +24,8 @@
 enum {
     SPINS = 64,   /* looks before the first sleep */
     SAMPLES = 64, /* of factors that are stepped together, unless one gradient has more */
-    PENDING = 16, /* likewise that wait to be: eight passes over the rows less, for a little more
-                     work in each product with them */
+    PENDING = 16, /* likewise that wait to be: one pass over the rows in eight iterations of two
+                     learners at mini-batch 1, for a little more work in each product */
 };
 
 struct replica {
@@ -302,15 +301,15 @@ void local_catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows
     catch_up(learner, layer, rows);
 }
 
-static tri_status open_pending(const struct local_job *job, uint32_t layer, struct pile *pile,
-                               tri_error *err)
+/* Whether there is memory for steps of this layer. */
+static bool open_pending(const struct local_job *job, uint32_t layer, struct pile *pile)
 {
     const struct local_layer *shape = &job->layers[layer];
     struct pile_size size = {0};
     if (pile->cap > 0)
-        return TRI_OK;
+        return true;
     pile_size_of(shape, shape->max_factors > PENDING ? shape->max_factors : PENDING, &size);
-    return pile_make(job->mem, &size, pile) ? TRI_OK : fail_nomem(err, "a learner's steps");
+    return pile_make(job->mem, &size, pile);
 }
 
 static void pend(struct local_learner *learner, uint32_t layer, struct pile *pile)
@@ -323,27 +322,23 @@ static void pend(struct local_learner *learner, uint32_t layer, struct pile *pil
     note_rows(learner, layer, learner->job->layers[layer].rows);
 }
 
-tri_status local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out,
-                      tri_error *err)
+void local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out)
 {
     struct replica *replica = learner->replica;
     *out = (struct local_pending){0};
     if (replica == NULL)
-        return TRI_OK;
+        return;
     const struct local_layer *shape = &learner->job->layers[layer];
-    const bool in_part = replica->rows[layer] > 0 && replica->rows[layer] < shape->rows;
-    if (shape->max_factors == 0 || shape->window > 0 || in_part) {
-        local_catch_up(learner, layer, shape->rows);
-        return TRI_OK;
-    }
     struct pile *pile = &replica->pending[layer];
-    tri_status status = open_pending(learner->job, layer, pile, err);
-    if (status != TRI_OK)
-        return status;
+    const bool in_part = replica->rows[layer] > 0 && replica->rows[layer] < shape->rows;
+    if (shape->max_factors == 0 || shape->window > 0 || in_part ||
+        !open_pending(learner->job, layer, pile)) {
+        local_catch_up(learner, layer, shape->rows);
+        return;
+    }
     if (replica->rows[layer] == 0)
         pend(learner, layer, pile);
     *out = (struct local_pending){.count = pile->count, .u = pile->u, .v = pile->v};
-    return TRI_OK;
 }
 
 /* ---- looking and taking ---- */
@@ -381,8 +376,10 @@ void replica_take(struct local_learner *learner)
         commit(learner);
 }
 
-void replica_settle(struct local_learner *learner)
+void local_settle(struct local_learner *learner)
 {
+    if (learner->replica == NULL)
+        return;
     replica_take(learner);
     if (learner->replica->owed == 0)
         return;
@@ -395,7 +392,7 @@ bool replica_take_all(struct local_learner *learner)
     replica_take(learner);
     look(learner);
     const bool some = learner->replica->open;
-    replica_settle(learner);
+    local_settle(learner);
     return some;
 }
 

@@ -243,7 +243,7 @@ static void snapshot_of(const struct local_job *job, uint32_t reader, struct loc
 
 void local_snapshot_own(struct local_learner *learner, struct local_snapshot *out)
 {
-    replica_settle(learner);
+    local_settle(learner);
     snapshot_of(learner->job, learner->seat, out);
     out->exact = true;
 }

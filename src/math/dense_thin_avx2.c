@@ -1,7 +1,7 @@
 /* The forward product for one to four samples, with AVX2: vectors of eight outputs.
  *
  * With so few samples a vector of them would be nearly empty. Instead eight rows of the
- * weights are turned on their side, eight columns at a time, in registers. The chains stay
+ * weights are turned on their side, four columns at a time, in registers. The chains stay
  * what they are. Processors with AVX-512 use this, too. */
 #if defined(__x86_64__)
 

@@ -516,8 +516,13 @@ TEST(with_replicas_steps_may_be_left_for_later)
     (void)setenv("TRIDENT_LOCAL", "replicas", 1);
     open_one(&rank, &plan);
     refused(tri_sync_pending(rank.job, FC, NULL, &rank.err), &rank.err, "nowhere to put");
+    /* What is not read in place is copied, with all steps. */
+    const float before = rank.weights[FC][0];
+    assert_int_equal(give(&rank, 0, 2), TRI_OK);
+    assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
     assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
     assert_int_equal(steps.count, 0);
+    assert_float_equal(rank.weights[FC][0], before - 1, 1e-6);
     assert_int_equal(tri_shared(rank.job, FC, &weights, &bias, &rank.err), TRI_OK);
     const float first = weights[0], first_bias = bias[0];
     for (uint64_t i = 0; i < 2; i++) {

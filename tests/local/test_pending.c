@@ -8,9 +8,17 @@
 #include "local/inside.h"
 #include "local/share.h"
 
-enum { ROWS = 70, COLS = 19, FLOATS_OF = ROWS * COLS + ROWS, SAMPLES = 5, WINDOW = 41, MANY = 16 };
+enum {
+    ROWS = 70,
+    COLS = 19,
+    FLOATS_OF = ROWS * COLS + ROWS,
+    SAMPLES = 5,
+    WINDOW = 41,
+    MANY = 16,
+    WIDE = 40
+};
 
-static const struct local_layer_info layers[3] = {
+static const struct local_layer_info layers[4] = {
     {.name = "fc", .rows = ROWS, .cols = COLS, .bias = true, .max_factors = SAMPLES},
     {.name = "conv",
      .rows = ROWS,
@@ -19,6 +27,12 @@ static const struct local_layer_info layers[3] = {
      .max_factors = SAMPLES,
      .window = WINDOW},
     {.name = "rows", .rows = ROWS, .cols = COLS, .max_rows = 3},
+    {.name = "wide",
+     .rows = ROWS,
+     .cols = COLS,
+     .bias = true,
+     .max_factors = WIDE,
+     .dense_too = true},
 };
 
 static struct local_job *create(uint32_t learners, uint32_t slots, uint32_t count)
@@ -32,13 +46,12 @@ static struct local_job *create(uint32_t learners, uint32_t slots, uint32_t coun
 
 /* ---- what it comes to ---- */
 
-/* A gradient of the first layer; what it makes of the weights is added to `sum`, in doubles. */
-static void push(struct local_learner *learner, uint32_t count, struct rng *rng, double *sum)
+/* Factors of a layer; what they make of the weights is added to `sum`, in doubles. */
+static void put(struct local_gradient *gradient, uint32_t layer, uint32_t count, struct rng *rng,
+                double *sum)
 {
-    struct local_gradient *gradient;
     struct local_factors to;
-    assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
-    assert_true(local_factors(gradient, 0, count, &to));
+    assert_true(local_factors(gradient, layer, count, &to));
     for (uint32_t i = 0; i < count * ROWS; i++)
         to.u[i] = rng_below(rng, 3) == 0 ? 0 : (float)rng_normal(rng);
     for (uint32_t i = 0; i < count * COLS; i++)
@@ -50,6 +63,25 @@ static void push(struct local_learner *learner, uint32_t count, struct rng *rng,
                 sum[m * COLS + n] += step * (double)to.v[k * COLS + n];
             sum[ROWS * COLS + m] += step;
         }
+}
+
+/* A gradient of the first layer. */
+static void push(struct local_learner *learner, uint32_t count, struct rng *rng, double *sum)
+{
+    struct local_gradient *gradient;
+    assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
+    put(gradient, 0, count, rng, sum);
+    assert_int_equal(local_publish(learner, 0.25F, 2, NULL), TRI_OK);
+}
+
+/* One of the first layer and of the wide one. */
+static void push_both(struct local_learner *learner, uint32_t wide, struct rng *rng,
+                      double (*sums)[FLOATS_OF])
+{
+    struct local_gradient *gradient;
+    assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
+    put(gradient, 0, 2, rng, sums[0]);
+    put(gradient, 3, wide, rng, sums[1]);
     assert_int_equal(local_publish(learner, 0.25F, 2, NULL), TRI_OK);
 }
 
@@ -80,7 +112,7 @@ TEST(weights_and_steps_to_come_are_all_that_was_published)
     rng_init(&rng, 3);
     for (uint32_t i = 0; i < 60; i++) {
         assert_int_equal(local_refresh(two, NULL), TRI_OK);
-        assert_int_equal(local_pend(two, 0, &pending, NULL), TRI_OK);
+        local_pend(two, 0, &pending);
         check(local_weights(two, 0), &pending, sum);
         grew = grew || (before > 0 && pending.count > before);
         began_again = began_again || pending.count < before;
@@ -112,16 +144,16 @@ TEST(asking_for_rows_makes_the_steps)
     for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i < 2; i++) {
             assert_int_equal(local_refresh(learner, NULL), TRI_OK);
-            assert_int_equal(local_pend(learner, 0, &pending, NULL), TRI_OK);
+            local_pend(learner, 0, &pending);
             push(learner, 2, &rng, sum);
         }
         assert_int_equal(local_refresh(learner, NULL), TRI_OK);
         if (turn == 0) { /* asked for rows in the middle of it */
-            assert_int_equal(local_pend(learner, 0, &pending, NULL), TRI_OK);
+            local_pend(learner, 0, &pending);
             assert_int_equal(pending.count, 4);
         }
         local_catch_up(learner, 0, turn == 1 ? 20 : ROWS);
-        assert_int_equal(local_pend(learner, 0, &pending, NULL), TRI_OK);
+        local_pend(learner, 0, &pending);
         assert_int_equal(pending.count, 0);
         check(local_weights(learner, 0), &pending, sum);
     }
@@ -147,62 +179,136 @@ static void *copy(void *arg)
 TEST(steps_that_were_told_of_are_not_made_before_the_iteration_ends)
 {
     (void)state;
-    static double sum[FLOATS_OF];
-    struct local_job *job = create(1, 0, 1);
+    static double sums[2][FLOATS_OF], ignored[2][FLOATS_OF];
+    struct local_job *job = create(1, 0, 4);
     struct local_learner *learner = rig_join(job, (struct local_learner_options){0});
     struct wish wish = {.job = job};
-    struct local_pending pending;
+    struct local_pending first, wide;
+    struct local_about about;
     struct rng rng;
     pthread_t thread;
     uint32_t word;
     rng_init(&rng, 6);
+    local_about(job, &about);
     assert_int_equal(local_snapshot_open(job, &wish.snapshot, NULL), TRI_OK);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         assert_int_equal(local_refresh(learner, NULL), TRI_OK);
-        assert_int_equal(local_pend(learner, 0, &pending, NULL), TRI_OK);
-        if (i < 2)
-            push(learner, 2, &rng, sum);
+        local_pend(learner, 0, &first);
+        local_pend(learner, 3, &wide);
+        push_both(learner, 3, &rng, sums);
     }
+    assert_int_equal(local_refresh(learner, NULL), TRI_OK);
+    local_pend(learner, 0, &first);
     assert_int_equal(pthread_create(&thread, NULL, copy, &wish), 0);
     while (!is_held(job, 0, &word))
         (void)sched_yield();
-    assert_int_equal(local_pend(learner, 0, &pending, NULL), TRI_OK);
-    assert_int_equal(pending.count, 4);
-    const float first = local_weights(learner, 0)[0];
-    push(learner, 2, &rng, (double[FLOATS_OF]){0});
-    assert_true(local_weights(learner, 0)[0] == first);
-    check(local_weights(learner, 0), &pending, sum);
+    for (uint32_t l = 1; l < 4; l++) /* now all that was looked at counts */
+        local_pend(learner, l, &wide);
+    assert_int_equal(first.count, 4);
+    assert_int_equal(wide.count, 6);
+    push_both(learner, 3, &rng, ignored);
+    check(local_weights(learner, 0), &first, sums[0]);
+    check(local_weights(learner, 3), &wide, sums[1]);
+    assert_false(is_quiet(&job->seats[0]));
     assert_int_equal(local_refresh(learner, NULL), TRI_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(wish.status, TRI_OK);
     assert_true(wish.snapshot.exact);
-    check(wish.snapshot.weights, &(struct local_pending){0}, sum);
+    check(wish.snapshot.weights, &(struct local_pending){0}, sums[0]);
+    check(wish.snapshot.weights + about.layers[3].offset, &(struct local_pending){0}, sums[1]);
     local_snapshot_close(job, &wish.snapshot);
     local_leave(learner);
     rig_remove(job);
 }
 
-/* Who has asked for all of all layers may pause: others can copy from it meanwhile. */
+/* Who has asked for all of all layers may pause: others can copy from it meanwhile. So may who has
+ * settled. */
 TEST(who_has_made_all_steps_can_be_copied_in_a_pause)
 {
     (void)state;
-    static double sum[FLOATS_OF];
-    struct local_job *job = create(2, 0, 1);
+    static double sums[2][FLOATS_OF];
+    struct local_job *job = create(2, 0, 4);
     struct local_learner *learner = rig_join(job, (struct local_learner_options){.seat = 0});
     struct local_pending pending;
     struct rng rng;
     rng_init(&rng, 7);
-    for (int i = 0; i < 2; i++) {
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(local_refresh(learner, NULL), TRI_OK);
+            local_pend(learner, 0, &pending);
+            local_pend(learner, 3, &pending);
+            push_both(learner, 1, &rng, sums);
+        }
+        assert_false(is_quiet(&job->seats[0]));
         assert_int_equal(local_refresh(learner, NULL), TRI_OK);
-        assert_int_equal(local_pend(learner, 0, &pending, NULL), TRI_OK);
-        push(learner, 2, &rng, sum);
+        if (turn == 1)
+            local_pend(learner, 3, &pending); /* which then is looked at, and taken */
+        local_catch_up(learner, 0, ROWS);
+        assert_false(is_quiet(&job->seats[0]));
+        if (turn < 2)
+            local_catch_up(learner, 3, ROWS);
+        else
+            local_settle(learner);
+        assert_true(is_quiet(&job->seats[0]));
+        struct local_learner *other = rig_join(job, (struct local_learner_options){.seat = 1});
+        check(local_weights(other, 0), &(struct local_pending){0}, sums[0]);
+        check(local_weights(other, 3), &(struct local_pending){0}, sums[1]);
+        local_leave(other);
     }
-    assert_int_equal(local_refresh(learner, NULL), TRI_OK);
-    local_catch_up(learner, 0, ROWS);
-    struct local_learner *other = rig_join(job, (struct local_learner_options){.seat = 1});
-    check(local_weights(other, 0), &(struct local_pending){0}, sum);
-    local_leave(other);
     local_leave(learner);
+    rig_remove(job);
+}
+
+TEST(more_samples_than_wait_are_stepped_or_told_of)
+{
+    (void)state;
+    static double sums[2][FLOATS_OF];
+    struct local_job *job = create(1, 0, 4);
+    struct local_learner *learner = rig_join(job, (struct local_learner_options){0});
+    struct local_pending pending;
+    struct rng rng;
+    rng_init(&rng, 8);
+    for (uint32_t i = 0; i < 6; i++) {
+        push_both(learner, i % 2 == 0 ? WIDE : 1, &rng, sums);
+        assert_int_equal(local_refresh(learner, NULL), TRI_OK);
+        local_pend(learner, 3, &pending);
+        assert_true(pending.count > 0 && pending.count <= WIDE);
+        check(local_weights(learner, 3), &pending, sums[1]);
+    }
+    local_leave(learner);
+    check(local_shared(job, 3), &(struct local_pending){0}, sums[1]);
+    rig_remove(job);
+}
+
+/* A dense gradient of a layer of factors is stepped at once; an empty one counts, too. */
+TEST(other_gradients_come_between)
+{
+    (void)state;
+    static double sums[2][FLOATS_OF];
+    struct local_job *job = create(1, 2, 4);
+    struct local_learner *learner = rig_join(job, (struct local_learner_options){0});
+    struct local_gradient *gradient;
+    struct local_pending pending;
+    struct rng rng;
+    rng_init(&rng, 9);
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(local_refresh(learner, NULL), TRI_OK);
+        local_pend(learner, 3, &pending);
+        check(local_weights(learner, 3), &pending, sums[1]);
+        if (i % 3 == 0) {
+            push_both(learner, 2, &rng, sums);
+            continue;
+        }
+        assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
+        float *dense = i % 3 == 1 ? local_dense(gradient, 3) : NULL;
+        for (uint32_t k = 0; k < FLOATS_OF && dense != NULL; k++) {
+            dense[k] = (float)k;
+            sums[1][k] -= (double)k;
+        }
+        assert_int_equal(local_publish(learner, 1, 1, NULL), TRI_OK);
+    }
+    local_leave(learner);
+    check(local_shared(job, 3), &(struct local_pending){0}, sums[1]);
     rig_remove(job);
 }
 
@@ -231,7 +337,7 @@ TEST(what_is_no_factors_leaves_nothing_to_come)
     assert_int_equal(local_publish(learner, 1, 1, NULL), TRI_OK);
     assert_int_equal(local_refresh(learner, NULL), TRI_OK);
     for (uint32_t l = 0; l < 3; l++) {
-        assert_int_equal(local_pend(learner, l, &pending, NULL), TRI_OK);
+        local_pend(learner, l, &pending);
         assert_int_equal(pending.count, 0);
     }
     assert_true(local_weights(learner, 0)[0] == 0);
@@ -248,7 +354,7 @@ TEST(in_other_modes_there_is_nothing_to_come)
     struct local_job *job = rig_create(&options);
     struct local_learner *learner = rig_join(job, (struct local_learner_options){0});
     struct local_pending pending = {.count = 9};
-    assert_int_equal(local_pend(learner, 0, &pending, NULL), TRI_OK);
+    local_pend(learner, 0, &pending);
     assert_int_equal(pending.count, 0);
     local_leave(learner);
     rig_remove(job);
@@ -266,14 +372,16 @@ struct body {
 };
 
 /* Every weight counts the gradients that are in it: with those to come it is the version. */
-static bool counts(const struct local_learner *learner, const struct local_pending *pending)
+static bool counts(struct local_learner *learner)
 {
+    struct local_pending pending;
+    local_pend(learner, 0, &pending);
     const float *weights = local_weights(learner, 0);
     for (uint32_t i = 0; i < FLOATS_OF; i++) {
         const uint32_t row = i < ROWS * COLS ? i / COLS : i - ROWS * COLS;
         float value = weights[i];
-        for (size_t k = 0; k < pending->count; k++)
-            value += pending->u[k * ROWS + row];
+        for (size_t k = 0; k < pending.count; k++)
+            value += pending.u[k * ROWS + row];
         if (value != (float)local_version(learner))
             return false;
     }
@@ -284,9 +392,7 @@ static bool count_one(struct local_learner *learner)
 {
     struct local_gradient *gradient;
     struct local_factors to;
-    struct local_pending pending;
-    if (local_refresh(learner, NULL) != TRI_OK ||
-        local_pend(learner, 0, &pending, NULL) != TRI_OK || !counts(learner, &pending) ||
+    if (local_refresh(learner, NULL) != TRI_OK || !counts(learner) ||
         local_take(learner, &gradient, NULL) != TRI_OK || !local_factors(gradient, 0, 1, &to))
         return false;
     for (uint32_t i = 0; i < ROWS; i++)
@@ -373,6 +479,8 @@ int main(void)
         cmocka_unit_test(asking_for_rows_makes_the_steps),
         cmocka_unit_test(steps_that_were_told_of_are_not_made_before_the_iteration_ends),
         cmocka_unit_test(who_has_made_all_steps_can_be_copied_in_a_pause),
+        cmocka_unit_test(more_samples_than_wait_are_stepped_or_told_of),
+        cmocka_unit_test(other_gradients_come_between),
         cmocka_unit_test(what_is_no_factors_leaves_nothing_to_come),
         cmocka_unit_test(in_other_modes_there_is_nothing_to_come),
         cmocka_unit_test(who_copies_gets_the_steps_to_come),
