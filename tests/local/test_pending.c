@@ -232,6 +232,11 @@ TEST(who_has_made_all_steps_can_be_copied_in_a_pause)
     struct local_pending pending;
     struct rng rng;
     rng_init(&rng, 7);
+    push_both(learner, 1, &rng, sums);
+    assert_int_equal(local_refresh(learner, NULL), TRI_OK);
+    local_pend(learner, 0, &pending);
+    local_catch_up(learner, 0, ROWS);
+    assert_false(is_quiet(&job->seats[0])); /* the other layer is behind */
     for (int turn = 0; turn < 4; turn++) {
         for (int i = 0; i < 3; i++) {
             assert_int_equal(local_refresh(learner, NULL), TRI_OK);
@@ -291,6 +296,10 @@ TEST(other_gradients_come_between)
     struct local_pending pending;
     struct rng rng;
     rng_init(&rng, 9);
+    for (int i = 0; i < 5; i++) { /* before any layer was stepped */
+        assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
+        assert_int_equal(local_publish(learner, 1, 1, NULL), TRI_OK);
+    }
     for (int i = 0; i < 9; i++) {
         assert_int_equal(local_refresh(learner, NULL), TRI_OK);
         local_pend(learner, 3, &pending);
