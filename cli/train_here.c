@@ -72,14 +72,15 @@ struct handlers {
     struct sigaction interrupt, terminate; /* as they were */
 };
 
-/* One that is ignored stays so, as it is in the background of a script. */
-static void heed(int number, void (*handler)(int number), struct sigaction *before)
+/* One that is ignored stays so, as it is in the background of a script, unless it must be heeded.
+ */
+static void heed(int number, void (*handler)(int number), bool must, struct sigaction *before)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     (void)sigaddset(&action.sa_mask, SIGINT);
     (void)sigaddset(&action.sa_mask, SIGTERM);
     (void)sigaction(number, NULL, before);
-    if (before->sa_handler != SIG_IGN)
+    if (must || before->sa_handler != SIG_IGN)
         (void)sigaction(number, &action, NULL);
 }
 
@@ -91,8 +92,8 @@ static struct handlers heed_signals(bool alone, bool worker)
     struct handlers before;
     interrupted = stoppable = 0;
     quiet = worker;
-    heed(SIGINT, on_interrupt, &before.interrupt);
-    heed(SIGTERM, alone ? on_interrupt : on_terminate, &before.terminate);
+    heed(SIGINT, on_interrupt, worker, &before.interrupt); /* a worker's comes from the launcher */
+    heed(SIGTERM, alone ? on_interrupt : on_terminate, false, &before.terminate);
     return before;
 }
 

@@ -48,7 +48,8 @@ const struct option_row train_rows[] = {
      FIELD(local),
      .choices = train_locals,
      .help = "who steps the learners' parameters: a server; each of them, directly; a server when "
-             "all have a gradient (sync); or each its own copy by the gradients of all (replicas). "
+             "all have a gradient (sync); or each its own copy by the gradients of all (replicas; "
+             "sgd). "
              "auto: direct with sgd, else server"},
     {.name = "locked",
      .type = OPTION_FLAG,

@@ -501,6 +501,13 @@ def signals_end_it_in_order():
         assert result["test_accuracy"] is not None and sums_up(result), result
     code, out, err = run_and_hurt("server", 2, stop(signal.SIGTERM), "--epochs", 100000)
     assert code == 1 and "SIGTERM" in err, (code, err)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as for who is started by a script's &
+    try:
+        code, out, err = run_and_hurt("direct", 2, stop(signal.SIGTERM), "--epochs", 100000)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == 1 and "SIGTERM" in err and "did not" not in err, (code, err)
+    assert json.loads(out)["test_accuracy"] is not None, out
 
 
 def bad_data_is_told_once():
