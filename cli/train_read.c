@@ -392,9 +392,9 @@ static tri_status check_replicas(const struct train_request *request, tri_error 
         (is_sgd && settings->exchange_every <= 1 && !settings->locked))
         return TRI_OK;
     if (!is_sgd && settings->optimizer == NULL) {
-        fail(err, TRI_EINPUT, "option '--local replicas' needs sgd, and this model takes %.40s",
+        fail(err, TRI_EINPUT, "option '--local replicas' needs sgd, and the optimizer is %.40s",
              request->optimizer);
-        fail_next(err, "say --optimizer sgd and a rate, as --lr 0.05, or --recipe service");
+        fail_next(err, "say --optimizer sgd and a rate, as --lr 0.05, and no --momentum");
         return TRI_EINPUT;
     }
     fail(err, TRI_EINPUT, "options '--local replicas' and '%s%.60s' do not go together",

@@ -12,7 +12,7 @@ static size_t most(size_t a, size_t b)
 
 /* ---- memory ---- */
 
-void pile_size_of(const struct local_layer *layer, size_t cap, struct pile_size *size)
+void pile_size_add(const struct local_layer *layer, size_t cap, struct pile_size *size)
 {
     size->cap = most(size->cap, cap);
     size->rows = most(size->rows, layer->rows);

@@ -21,8 +21,8 @@ struct pile_size {
     size_t cap, rows, width;
     bool windows;
 };
-/* A layer's own, or the larger of both. */
-void pile_size_of(const struct local_layer *layer, size_t cap, struct pile_size *most);
+/* Makes it large enough for this layer, too. */
+void pile_size_add(const struct local_layer *layer, size_t cap, struct pile_size *size);
 bool pile_make(const struct mem *mem, const struct pile_size *size, struct pile *pile);
 void pile_free(const struct mem *mem, struct pile *pile); /* zeroed is fine */
 

@@ -118,12 +118,17 @@ void wake_all(struct local_job *job)
 
 /* ---- steps ---- */
 
+static float *layer_weights(const struct local_learner *learner, uint32_t layer)
+{
+    return learner->replica->weights + learner->job->layers[layer].offset;
+}
+
 static void step_other(const struct local_learner *learner, const struct slot *slot, uint32_t layer)
 {
     const struct local_job *job = learner->job;
     const struct local_layer *shape = &job->layers[layer];
     const float rate = slot->lr / slot->divisor;
-    float *weights = learner->replica->weights + shape->offset;
+    float *weights = layer_weights(learner, layer);
     if (slot->parts[layer].form == FORM_DENSE)
         job->sgd(weights, gradient_room(job, slot, layer), shape->floats, rate);
     if (slot->parts[layer].form != FORM_ROWS)
@@ -136,11 +141,6 @@ static void step_other(const struct local_learner *learner, const struct slot *s
         if (shape->bias > 0)
             bias[rows.numbers[i]] -= rate * values[shape->cols];
     }
-}
-
-static float *layer_weights(const struct local_learner *learner, uint32_t layer)
-{
-    return learner->replica->weights + learner->job->layers[layer].offset;
 }
 
 static void step_all(const struct local_learner *learner, uint32_t layer, struct pile *pile)
@@ -308,7 +308,7 @@ static bool open_pending(const struct local_job *job, uint32_t layer, struct pil
     struct pile_size size = {0};
     if (pile->cap > 0)
         return true;
-    pile_size_of(shape, shape->max_factors > PENDING ? shape->max_factors : PENDING, &size);
+    pile_size_add(shape, shape->max_factors > PENDING ? shape->max_factors : PENDING, &size);
     return pile_make(job->mem, &size, pile);
 }
 
@@ -461,7 +461,7 @@ static tri_status make_steps(const struct local_job *job, struct replica *replic
     struct pile_size size = {.cap = SAMPLES};
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         if (job->layers[l].max_factors > 0)
-            pile_size_of(&job->layers[l], job->layers[l].max_factors, &size);
+            pile_size_add(&job->layers[l], job->layers[l].max_factors, &size);
     replica->pile_layer = LOCAL_ANY;
     const bool made =
         pile_make(job->mem, &size, &replica->pile) && stepper_make(job, &size, &replica->stepper);

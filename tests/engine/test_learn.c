@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/batch.h"
 #include "engine/check.h"
 #include "engine/net.h"
 #include "lib/fault.h"
@@ -20,20 +21,6 @@ static struct net *open_net(const char *model, const struct net_data *data, uint
     if (net_new(model, data, batch, 7, &mem_libc, &net, &err) != TRI_OK)
         fail_msg("%s: %s", model, err.text);
     return net;
-}
-
-static void fill_batch(struct net *net, const struct net_data *data, uint64_t seed)
-{
-    struct net_batch batch = net_batch(net);
-    struct rng rng;
-    rng_init(&rng, seed);
-    size_t pixels = shape3_floats(data->image) * net_batch_size(net);
-    for (size_t i = 0; batch.images != NULL && i < pixels; i++)
-        batch.images[i] = (float)rng_normal(&rng);
-    for (size_t i = 0; batch.tokens != NULL && i < (size_t)data->length * net_batch_size(net); i++)
-        batch.tokens[i] = (uint32_t)rng_below(&rng, data->words);
-    for (uint32_t i = 0; i < net_batch_size(net); i++)
-        batch.labels[i] = (uint32_t)rng_below(&rng, data->classes);
 }
 
 static size_t floats_of(const struct param *param)
