@@ -8,7 +8,8 @@
 #include "bench/exchange_way.h"
 #include "local/share.h"
 
-enum { LAYERS_MAX = 16, SLOTS = 2 };
+/* COMMON_WEIGHTS: as the setting local_common has it. */
+enum { LAYERS_MAX = 16, SLOTS = 2, COMMON_WEIGHTS = 1 << 20 };
 
 static bool by_rows(const struct exchange *all, const struct param *param)
 {
@@ -51,7 +52,9 @@ static tri_status make_region(struct exchange *all, struct net *net, tri_error *
             .bias = param->bias != NULL,
             .max_rows = by_rows(all, param) ? run->batch * run->net->data.length + 1 : 0,
             .max_factors = by_factors(all, param) ? param->factor_rows : 0,
-            .window = by_factors(all, param) && param->as_windows ? param->window_floats : 0};
+            .window = by_factors(all, param) && param->as_windows ? param->window_floats : 0,
+            .common = by_factors(all, param) && param->reads_pending &&
+                      (size_t)param->rows * param->cols >= COMMON_WEIGHTS};
     }
     static const enum local_mode modes[EXCHANGE_WAYS] = {[EXCHANGE_QUEUE] = LOCAL_SERVER,
                                                          [EXCHANGE_SYNC] = LOCAL_SYNC,
@@ -179,7 +182,9 @@ static bool pending(void *ctx, size_t number, struct op_pending *out)
     struct exchange_learner *learner = ctx;
     struct local_pending steps;
     local_pend(learner->seat, (uint32_t)number, &steps);
-    *out = (struct op_pending){.count = steps.count, .u = steps.u, .v = steps.v};
+    const struct param *param = net_param(learner->lesson.net, number);
+    *out = (struct op_pending){steps.count, steps.u, steps.v, steps.weights,
+                               steps.weights + (size_t)param->rows * param->cols};
     return true;
 }
 

@@ -143,7 +143,8 @@ EXPORT tri_status tri_layer(tri_job *job, const tri_layer_info *given, uint32_t 
                                                    .bias = info.bias != NULL,
                                                    .max_factor_rows = info.max_factor_rows,
                                                    .max_rows = info.max_rows,
-                                                   .window_floats = info.window_floats};
+                                                   .window_floats = info.window_floats,
+                                                   .reads_pending = info.reads_pending != 0};
     job->memory[job->count] = (struct store_layer){info.weights, info.bias, info.result};
     if (layer != NULL)
         *layer = job->count;

@@ -182,13 +182,17 @@ static bool gives_factors(const struct agree_layer *layer)
 }
 
 /* Rows go as rows where they take no more room than a dense gradient would. */
-static struct local_layer_info describe(const struct agree_layer *layer, bool replicas)
+static struct local_layer_info describe(const struct settings *settings,
+                                        const struct agree_layer *layer)
 {
+    const bool replicas = settings->local == LOCAL_REPLICAS;
     struct local_layer_info info = {
         .name = layer->name, .rows = layer->rows, .cols = layer->cols, .bias = layer->bias};
     if (replicas && gives_factors(layer)) {
         info.max_factors = layer->max_factor_rows;
         info.window = layer->window_floats;
+        info.common = layer->reads_pending && info.window == 0 && settings->local_common > 0 &&
+                      (uint64_t)layer->rows * layer->cols >= settings->local_common;
     } else if (replicas && layer->kind == TRI_EMBED && layer->max_rows > 0) {
         info.max_rows = layer->max_rows;
     } else if (layer->kind == TRI_EMBED) {
@@ -232,7 +236,7 @@ static tri_status describe_all(const tri_job *job, struct local_layer_info *laye
 {
     tri_status status = TRI_OK;
     for (uint32_t i = 0; i < job->count; i++)
-        layers[i] = describe(&job->layers[i], job->settings.local == LOCAL_REPLICAS);
+        layers[i] = describe(&job->settings, &job->layers[i]);
     for (uint32_t i = 0; i < job->kept_count && status == TRI_OK; i++)
         status = describe_kept(&job->kept[i], names[i], &layers[job->count + i], err);
     layers[job->count + job->kept_count] =
@@ -346,13 +350,17 @@ static void copy_layer(tri_job *job, uint32_t number)
 {
     struct shared *shared = job->shared;
     const struct agree_layer *layer = &job->layers[number];
-    const float *from = shared->learner != NULL ? local_weights(shared->learner, number)
-                                                : local_shared(shared->job, number);
-    size_t matrix = (size_t)layer->rows * layer->cols;
-    update_copy(job->memory[number].weights, from, matrix);
-    if (layer->bias)
-        update_copy(job->memory[number].bias, from + matrix, layer->rows);
-    (void)__atomic_fetch_add(&shared->received, shared->about.layers[number].floats * sizeof *from,
+    const struct store_layer *to = &job->memory[number];
+    const size_t matrix = (size_t)layer->rows * layer->cols;
+    if (shared->learner != NULL) {
+        local_copy(shared->learner, number, to->weights, to->bias);
+    } else {
+        const float *from = local_shared(shared->job, number);
+        update_copy(to->weights, from, matrix);
+        if (layer->bias)
+            update_copy(to->bias, from + matrix, layer->rows);
+    }
+    (void)__atomic_fetch_add(&shared->received, shared->about.layers[number].floats * sizeof(float),
                              __ATOMIC_RELAXED);
 }
 
@@ -467,9 +475,10 @@ tri_status shared_sync_pending(tri_job *job, uint32_t number, tri_pending *out, 
 {
     struct shared *shared = job->shared;
     struct shared_layer *layer = &shared->layers[number];
+    const struct local_layer *shape = &shared->about.layers[number];
     struct local_pending pending;
-    *out = (tri_pending){0};
-    if (!layer->in_place || shared->learner == NULL)
+    *out = (tri_pending){.weights = job->memory[number].weights, .bias = job->memory[number].bias};
+    if ((!layer->in_place && !shape->common) || shared->learner == NULL)
         return shared_sync_rows(job, number, job->layers[number].rows, err);
     layer->open = false;
     tri_status status = refresh(shared, err);
@@ -479,7 +488,12 @@ tri_status shared_sync_pending(tri_job *job, uint32_t number, tri_pending *out, 
     local_pend(shared->learner, number, &pending);
     (void)pthread_mutex_unlock(&shared->lock);
     local_touch(shared->learner);
-    *out = (tri_pending){.count = (uint32_t)pending.count, .u = pending.u, .v = pending.v};
+    *out = (tri_pending){
+        .count = (uint32_t)pending.count,
+        .u = pending.u,
+        .v = pending.v,
+        .weights = pending.weights,
+        .bias = shape->bias > 0 ? pending.weights + (size_t)shape->rows * shape->cols : NULL};
     return TRI_OK;
 }
 
@@ -653,17 +667,17 @@ static uint64_t copy_saved(void *ctx, uint32_t number)
 static tri_status save(struct shared *shared, tri_error *err)
 {
     bool wanted;
+    tri_status status = TRI_OK;
     if (save_presses(shared->save, shared->clock, 0, &wanted)) {
-        local_settle(shared->learner); /* it may take long */
+        status = local_settle(shared->learner, err); /* it may take long */
         save_wait_written(shared->save);
     }
-    if (save_due(shared->save, shared->clock, 0) == 0)
-        return TRI_OK;
-    tri_status status = TRI_OK;
+    if (status != TRI_OK || save_due(shared->save, shared->clock, 0) == 0)
+        return status;
     if (shared->snapshot.weights == NULL)
         status = local_snapshot_open(shared->job, &shared->snapshot, err);
     if (status == TRI_OK && shared->about.mode == LOCAL_REPLICAS)
-        local_snapshot_own(shared->learner, &shared->snapshot);
+        status = local_snapshot_own(shared->learner, &shared->snapshot, err);
     else if (status == TRI_OK)
         status = local_snapshot_take(shared->job, &shared->snapshot, err);
     if (status != TRI_OK)
@@ -718,7 +732,7 @@ tri_status shared_place(tri_job *job, uint32_t number, float **weights, float **
     struct shared *shared = job->shared;
     const struct local_layer *layer = &shared->about.layers[number];
     *weights = *bias = NULL;
-    if (reads_copies(job))
+    if (reads_copies(job) || layer->common)
         return TRI_OK;
     const float *own = shared->learner != NULL ? local_weights(shared->learner, number)
                                                : local_shared(shared->job, number);

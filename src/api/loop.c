@@ -117,7 +117,7 @@ EXPORT tri_status tri_sync_pending(tri_job *job, uint32_t layer, tri_pending *ou
         return status;
     if (out == NULL)
         return fail(err, TRI_EARG, "tri_sync_pending got nowhere to put the steps");
-    *out = (tri_pending){0};
+    *out = (tri_pending){.weights = job->memory[layer].weights, .bias = job->memory[layer].bias};
     return job->shared != NULL ? shared_sync_pending(job, layer, out, err)
                                : tri_sync(job, layer, err);
 }

@@ -15,7 +15,8 @@ struct fc {
     float *sums; /* for a second user of the input, and many samples; NULL: not needed */
     const struct inplace_kernel *step;
     void *product;             /* scratch; NULL: learns in one pass */
-    struct op_pending pending; /* of this forward pass, and the backward pass behind it */
+    struct op_pending pending; /* of this forward pass, and the backward pass behind it: always
+                                  with weights */
 };
 
 /* Nobody can guess signs, so jumps are slow; loops over GROUP become vectors. */
@@ -125,16 +126,20 @@ static void forward(struct op *op, bool training)
 {
     (void)training;
     struct fc *fc = op->own;
-    const struct dense_outputs product = {.shape = fc->shape,
-                                          .w = op->param->weights,
-                                          .bias = op->param->bias,
-                                          .x = op->in[0]->out.data,
-                                          .y = op->out.data};
     fc->pending = (struct op_pending){0};
     if (op->reader.pending != NULL && is_few(fc))
         op->reader.pending(op->reader.ctx, &fc->pending);
     else
         op_reads(op, fc->shape.rows);
+    if (fc->pending.weights == NULL) {
+        fc->pending.weights = op->param->weights;
+        fc->pending.bias = op->param->bias;
+    }
+    const struct dense_outputs product = {.shape = fc->shape,
+                                          .w = fc->pending.weights,
+                                          .bias = fc->pending.bias,
+                                          .x = op->in[0]->out.data,
+                                          .y = op->out.data};
     forward_all(op, &product);
     add_pending(fc, fc->pending, false, product.x, product.y);
     if (fc->relu)
@@ -157,7 +162,7 @@ static void backward_few(struct op *op)
     const struct fc *fc = op->own;
     struct op *in = op->in[0];
     const struct inplace_dense pass = {.shape = fc->shape,
-                                       .w = op->param->weights,
+                                       .w = (float *)(uintptr_t)fc->pending.weights,
                                        .dy = op->diff.data,
                                        .dx = in->diff.data,
                                        .adds = in->diff_written,
@@ -286,7 +291,8 @@ static bool make(struct op *op, uint32_t outputs, uint32_t inputs, bool relu)
                          .cols = inputs,
                          .fan_in = inputs,
                          .fan_out = outputs,
-                         .factor_rows = op->batch};
+                         .factor_rows = op->batch,
+                         .reads_pending = op->batch <= FEW};
     memcpy(like.name, op->name, sizeof like.name);
     return op_make_plain(op, (struct shape3){outputs, 1, 1}) &&
            op_make_param(op, &like, true, false) && make_own(op, relu);

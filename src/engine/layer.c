@@ -14,6 +14,7 @@ tri_status layer_describe(tri_job *job, const struct param *param, tri_error *er
     info.max_factor_rows = param->factor_rows;
     info.max_rows = param->max_rows;
     info.window_floats = param->as_windows ? param->window_floats : 0;
+    info.reads_pending = param->reads_pending;
     return tri_layer(job, &info, &number, err);
 }
 

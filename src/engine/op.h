@@ -70,6 +70,7 @@ struct param {
     const uint32_t *at;
     uint32_t window_floats; /* of v in a sample, in windows; 0: the layer has no such form */
     bool as_windows;        /* weigh() leaves them, by op_give_windows(), and no dense gradient */
+    bool reads_pending;     /* forward() reckons with steps to be made, if it is told of them */
 };
 
 struct op;
@@ -91,7 +92,8 @@ struct op_kind {
  * u[k][m] * v[k][n], and bias[m] += sum over k of u[k][m]. */
 struct op_pending {
     size_t count;
-    const float *u, *v; /* count x rows, count x cols */
+    const float *u, *v;          /* count x rows, count x cols */
+    const float *weights, *bias; /* read instead of those of the layer; NULL: they are */
 };
 
 /* Who wants to know which parameters forward() is about to read. */

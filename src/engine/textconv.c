@@ -146,6 +146,26 @@ static void weigh(struct op *op)
         weigh_dense(op);
 }
 
+/* The first sample and filter from `place` on that has a gradient. */
+static size_t next_on(const struct op *op, size_t place)
+{
+    const struct conv *conv = op->own;
+    while (place < conv->shape.batch * conv->shape.filters && !is_on(op, place))
+        place++;
+    return place;
+}
+
+/* Layers behind this one have driven the filters out of the near caches, and which come next only
+ * this knows. */
+static void fetch_filter(const struct op *op, size_t f)
+{
+    enum { LINE = 16 }; /* floats */
+    const struct conv *conv = op->own;
+    const size_t cols = conv->shape.window * conv->shape.width;
+    for (size_t i = 0; i < cols; i += LINE)
+        __builtin_prefetch(op->param->weights + f * cols + i);
+}
+
 static void backward(struct op *op)
 {
     const struct conv *conv = op->own;
@@ -156,15 +176,14 @@ static void backward(struct op *op)
     const size_t text = s->length * s->width, cols = s->window * s->width;
     if (!in->diff_written)
         memset(in->diff.data, 0, s->batch * text * sizeof(float));
-    for (size_t k = 0; k < s->batch; k++)
-        for (size_t f = 0; f < s->filters; f++) {
-            const size_t place = k * s->filters + f;
-            if (!is_on(op, place))
-                continue;
-            const struct textconv_part part = textconv_part(s, conv->at[place]);
-            textconv_row(conv->kernel, op->diff.data[place], op->param->weights + f * cols + part.w,
-                         in->diff.data + k * text + part.x, part.floats, true);
-        }
+    for (size_t place = next_on(op, 0), next; place < s->batch * s->filters; place = next) {
+        const size_t k = place / s->filters, f = place % s->filters;
+        const struct textconv_part part = textconv_part(s, conv->at[place]);
+        next = next_on(op, place + 1);
+        fetch_filter(op, next % s->filters);
+        textconv_row(conv->kernel, op->diff.data[place], op->param->weights + f * cols + part.w,
+                     in->diff.data + k * text + part.x, part.floats, true);
+    }
     in->diff_written = true;
 }
 

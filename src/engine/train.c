@@ -93,7 +93,7 @@ static bool pending(void *ctx, size_t param, struct op_pending *out)
     tri_pending steps;
     run->status = tri_sync_pending(run->job, (uint32_t)param, &steps, run->err);
     if (run->status == TRI_OK)
-        *out = (struct op_pending){.count = steps.count, .u = steps.u, .v = steps.v};
+        *out = (struct op_pending){steps.count, steps.u, steps.v, steps.weights, steps.bias};
     return run->status == TRI_OK;
 }
 

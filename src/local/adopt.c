@@ -2,6 +2,7 @@
  *
  * The comments "replicas.pml: x" name the steps of verify/replicas.pml. */
 #include "local/replica.h"
+#include "local/sets.h"
 #include "os/clock.h"
 
 /* ---- coming ---- */
@@ -34,7 +35,8 @@ static bool begin_to_read(struct local_job *job, uint32_t seat, uint32_t source)
     if (!learns)
         skip_lost(job);
     for (uint32_t w = 0; w < job->head->learners; w++)
-        store(&own[w], load(&row[w]));                                 /* replicas.pml: row */
+        store(&own[w], load(&row[w])); /* replicas.pml: row */
+    __atomic_store_n(&job->seats[seat].reads_set, set_of(job, source), __ATOMIC_SEQ_CST);
     __atomic_store_n(&job->seats[seat].reads, 1, __ATOMIC_SEQ_CST);    /* replicas.pml: counted */
     (void)__atomic_fetch_add(&job->head->joined, 1, __ATOMIC_SEQ_CST); /* replicas.pml: said */
     if (!learns || __atomic_load_n(&job->seats[source].whole, __ATOMIC_SEQ_CST) != 0)
@@ -50,7 +52,7 @@ static void move_base(struct local_job *job, uint32_t seat, struct source *sourc
     const uint32_t first = job->head->learners;
     if (load32(&job->head->base) != seat)
         return;
-    copy_layers(job, seat, job->weights);
+    copy_own_layers(job, seat, job->weights);
     for (uint32_t w = 0; w < first; w++)
         store(&taken_row(job, first)[w], load(&taken_row(job, seat)[w]));
     store32(&job->head->base, first); /* replicas.pml: base moves */
@@ -86,12 +88,13 @@ tri_status replica_begin(struct local_job *job, uint32_t seat, tri_error *err)
             source_let_go(job);
     }
     reach(job, LOCAL_AT_HELD);
-    copy_layers(job, source.reader, copy_of(job, seat)); /* replicas.pml: copy */
+    copy_own_layers(job, source.reader, copy_of(job, seat)); /* replicas.pml: copy */
     if (local_stopping(job)) { /* nobody rests any more: it may be of two moments */
         source_let_go(job);
         return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
     }
-    __atomic_store_n(&job->seats[seat].quiet, 1, __ATOMIC_SEQ_CST);
+    const bool exact = set_is(job, set_of(job, seat), taken_row(job, seat));
+    __atomic_store_n(&job->seats[seat].quiet, exact ? 1 : 0, __ATOMIC_SEQ_CST);
     store32(&job->seats[seat].whole, 1); /* replicas.pml: complete */
     source_let_go(job);
     return TRI_OK;
@@ -132,7 +135,9 @@ void replica_leave(struct local_learner *learner)
         return;
     }
     store32(&job->seats[learner->seat].whole, 0); /* replicas.pml: LEAVE: not whole */
-    (void)replica_take_all(learner);
+    if (replica_flush(learner, NULL) != TRI_OK)
+        log_write(job->log, LOG_WARN, "learner %u leaves steps of common layers to be made",
+                  learner->seat);
     store32(&job->head->base, learner->seat); /* replicas.pml: LEAVE: base */
     robust_unlock(&job->head->snapshot);
 }

@@ -27,7 +27,7 @@ extern "C" {
 
 #define LOCAL_MAGIC "TRILOCAL"
 enum {
-    LOCAL_LAYOUT = 3, /* another number for another layout: processes of a job must agree */
+    LOCAL_LAYOUT = 4, /* another number for another layout: processes of a job must agree */
     LINE = 64,        /* bytes */
     FLOATS = LINE / 4,
     SLICE_MS = 100,  /* how long one sleep of a wait is: then it looks for the dead */
@@ -52,7 +52,7 @@ struct seat {
     uint32_t holding; /* a slot is being filled */
     uint32_t quiet;   /* replicas: its copy is what its row of `taken` says, and stays so until this
                          is 0. Sequentially consistent, with head.hold */
-    char pad1[LINE - 56];
+    uint64_t reads_set; /* replicas: the set it reads, 0: none. Likewise, with head.set */
     /* the server's */
     uint64_t tail; /* slots done with ever, and above TORN_SHIFT how many of them torn: one store
                       commits both */
@@ -77,8 +77,9 @@ struct head {
     uint32_t layout, head_bytes, seat_bytes, mode;
     uint32_t locked, learners, slots, layer_count;
     uint64_t bytes, floats, slot_bytes, room_offset; /* room: of the values in a slot, in bytes */
-    uint64_t layers_at, counts_at, seats_at, taken_at, weights_at, state_at, slots_at;
+    uint64_t layers_at, counts_at, seats_at, taken_at, weights_at, sets_at, state_at, slots_at;
     uint64_t copies, copy_floats; /* of the weights: 1; replicas: one for each seat behind it */
+    uint64_t set_floats;          /* of common layers: see sets.h; 0: there are none */
     uint64_t state_floats;
     float optim_args[TRI_OPTIMIZER_ARGS];
     char optim_name[32];
@@ -88,6 +89,7 @@ struct head {
     pthread_mutex_t seats;    /* who sits where, who serves, who watches */
     pthread_mutex_t writer;   /* `locked`: who writes */
     pthread_mutex_t snapshot; /* who takes one */
+    pthread_mutex_t maker;    /* who makes a set */
     struct alive_id server, watch, snapshooter;
     uint32_t server_starts; /* written after `server` */
     uint32_t stopping;
@@ -108,6 +110,9 @@ struct head {
                       of the last who has left, or (learners) the one the region was filled with */
     uint32_t lock_event;
     char pad1[LINE];
+    uint64_t set;      /* the number of the set that is read: sets.h. Sequentially consistent */
+    uint32_t draining; /* somebody waits until nobody reads the set before it. Likewise */
+    char pad4[LINE];
     uint32_t work; /* event: something for the server to do */
     char pad2[LINE];
     uint32_t news; /* event: the version or the round is another */
@@ -212,7 +217,7 @@ struct local_job {
     uint64_t *changes; /* per layer, as head.changes */
     uint64_t *steps;   /* per layer: made so far; replicas: published */
     uint64_t *taken;   /* replicas: see replica.c */
-    float *weights, *state;
+    float *weights, *sets, *state;
     unsigned char *slots;
     struct optim optim;
     bool plain; /* sgd */
@@ -350,11 +355,13 @@ struct source {
 tri_status source_hold(struct local_job *job, uint32_t except, uint32_t most_ms, struct source *out,
                        tri_error *err);
 void source_let_go(struct local_job *job);
-void copy_layers(const struct local_job *job, uint32_t reader, float *to);
+void copy_own_layers(const struct local_job *job, uint32_t reader, float *to); /* not common ones */
 
 /* replica.c: who has which gradients. */
 uint64_t *taken_row(const struct local_job *job, uint32_t reader); /* learners: of the first base */
 float *copy_of(const struct local_job *job, uint32_t reader);
+bool seat_reads(const struct seat *seat);     /* its row of `taken` counts */
+uint32_t joined(const struct local_job *job); /* head.joined */
 bool is_watched(const struct local_job *job); /* a watchdog lives */
 bool has_room(const struct local_job *job, uint32_t writer, uint32_t *lagging);
 uint64_t version_of_row(const struct local_job *job, const uint64_t *row);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/names.h"
-#include "local/inside.h"
+#include "local/sets.h"
 #include "os/clock.h"
 
 static const char *const folders[] = {"/dev/shm", "/tmp"};
@@ -37,8 +37,8 @@ tri_status local_mode_find(const char *name, enum local_mode *out, tri_error *er
 }
 
 static const char *const steps[LOCAL_STEPS] = {
-    "nothing", "taken",     "half-full", "published", "pull",    "marked", "half-step",
-    "stepped", "committed", "round",     "reading",   "writing", "seats",  "held"};
+    "nothing",   "taken", "half-full", "published", "pull",  "marked", "half-step", "stepped",
+    "committed", "round", "reading",   "writing",   "seats", "held",   "set"};
 
 const char *local_step_name(enum local_step step)
 {
@@ -102,6 +102,7 @@ static tri_status wrap(const struct local_options *options, struct region *regio
                               .steps = (uint64_t *)(base + head->counts_at) + head->layer_count,
                               .taken = (uint64_t *)(base + head->taken_at),
                               .weights = (float *)(base + head->weights_at),
+                              .sets = (float *)(base + head->sets_at),
                               .state = (float *)(base + head->state_at),
                               .slots = base + head->slots_at,
                               .sgd = update_kernel_at(0)->sgd,
@@ -200,6 +201,8 @@ static tri_status fill_region(const struct local_options *options, const struct 
         status = robust_init(&to->writer, err);
     if (status == TRI_OK)
         status = robust_init(&to->snapshot, err);
+    if (status == TRI_OK)
+        status = robust_init(&to->maker, err);
     return status;
 }
 
@@ -348,9 +351,11 @@ void local_about(const struct local_job *job, struct local_about *out)
 
 float *local_shared(const struct local_job *job, uint32_t layer)
 {
+    if (job->layers[layer].common)
+        return set_layer(job, set_now(job), layer);
     const bool first = !has_replicas(job) || load(&job->steps[layer]) == 0;
     const float *weights = first ? job->weights : copy_of(job, load32(&job->head->base));
-    return (float *)(uintptr_t)weights + job->layers[layer].offset;
+    return (float *)(uintptr_t)weights + job->layers[layer].place;
 }
 
 void local_stop(struct local_job *job)

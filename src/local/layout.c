@@ -1,7 +1,7 @@
 /* Where everything lies in a region. */
 #include <string.h>
 
-#include "local/inside.h"
+#include "local/sets.h"
 #include "os/pages.h"
 
 uint32_t layer_stride(const struct local_layer *layer)
@@ -59,8 +59,8 @@ static uint64_t factors_floats(const struct local_layer *layer)
     return samples > 0 ? each * (layer->window > 0 ? 2 : 1) + up(samples * width, FLOATS) : 0;
 }
 
-static tri_status set_layer(const struct local_layer_info *info, struct local_layer *out,
-                            tri_error *err)
+static tri_status describe_layer(const struct local_layer_info *info, struct local_layer *out,
+                                 tri_error *err)
 {
     size_t len = strlen(info->name);
     if (len == 0 || len >= sizeof out->name || info->rows == 0 || info->cols == 0) {
@@ -70,12 +70,16 @@ static tri_status set_layer(const struct local_layer_info *info, struct local_la
                   LOCAL_NAME_BYTES - 1);
         return TRI_EINPUT;
     }
+    if (info->common && (info->max_factors == 0 || info->window > 0 || info->dense_too))
+        return fail(err, TRI_EARG, "layer '%.60s' is common, and takes more than factors",
+                    info->name);
     *out = (struct local_layer){.rows = info->rows,
                                 .cols = info->cols,
                                 .bias = info->bias ? info->rows : 0,
                                 .max_rows = info->max_rows,
                                 .max_factors = info->max_factors,
                                 .window = info->window,
+                                .common = info->common,
                                 .dense = (info->max_rows == 0 && info->max_factors == 0) ||
                                          info->dense_too};
     memcpy(out->name, info->name, len);
@@ -88,18 +92,31 @@ static tri_status set_layer(const struct local_layer_info *info, struct local_la
     return TRI_OK;
 }
 
+/* Common layers lie in sets, the others in copies. */
+static void place_layer(struct head *head, struct local_layer *layer)
+{
+    uint64_t *end = layer->common ? &head->set_floats : &head->copy_floats;
+    const uint64_t floats = up(layer->floats, FLOATS);
+    layer->offset = head->floats;
+    layer->place = *end;
+    head->floats += floats;
+    *end += floats;
+}
+
 static tri_status set_layers(const struct local_options *options, struct head *head,
                              struct local_layer *layers, uint64_t *room, tri_error *err)
 {
     const uint64_t most = (uint64_t)1 << 40; /* floats: far beyond any machine, and no overflow */
     *room = 0;
     for (uint32_t i = 0; i < options->layer_count; i++) {
-        tri_status status = set_layer(&options->layers[i], &layers[i], err);
+        tri_status status = describe_layer(&options->layers[i], &layers[i], err);
         if (status != TRI_OK)
             return status;
-        layers[i].offset = head->floats;
+        if (layers[i].common && head->mode != LOCAL_REPLICAS)
+            return fail(err, TRI_EARG, "layer '%s' is common, which only mode replicas knows",
+                        layers[i].name);
         layers[i].room_offset = *room;
-        head->floats += up(layers[i].floats, FLOATS);
+        place_layer(head, &layers[i]);
         *room += layers[i].room_floats;
         if (head->floats > most || *room > most)
             return fail(err, TRI_EINPUT, "the layers have too many weights for one machine");
@@ -128,12 +145,15 @@ static void set_places(struct head *head, uint64_t room)
     head->seats_at = at;
     at = up(at + ((uint64_t)head->learners + 1) * sizeof(struct seat), LINE);
     head->taken_at = at;
-    if (head->mode == LOCAL_REPLICAS)
-        at += ((uint64_t)head->learners + 1) * up(head->learners * sizeof(uint64_t), LINE);
+    if (head->mode == LOCAL_REPLICAS) /* a row for each learner, the first base and the two sets */
+        at += ((uint64_t)head->learners + 3) * up(head->learners * sizeof(uint64_t), LINE);
     head->copies = head->mode == LOCAL_REPLICAS ? (uint64_t)head->learners + 1 : 1;
-    head->copy_floats = up(head->floats, 4096 / sizeof(float));
+    head->copy_floats = up(head->copy_floats, 4096 / sizeof(float));
+    head->set_floats = up(head->set_floats, 4096 / sizeof(float));
     head->weights_at = at = up(at, 4096);
     at += head->copies * head->copy_floats * sizeof(float);
+    head->sets_at = at;
+    at += 2 * head->set_floats * sizeof(float);
     head->state_at = at;
     at = up(at + head->state_floats * sizeof(float), 4096);
     head->slots_at = at;
@@ -161,6 +181,7 @@ tri_status local_layout_make(const struct local_options *options, struct head *h
                           .learners = options->learners,
                           .slots = options->slots,
                           .base = options->learners,
+                          .set = SETS_FIRST,
                           .layer_count = options->layer_count};
     status = set_layers(options, head, layers, &room, err);
     if (status != TRI_OK)
@@ -198,8 +219,8 @@ static bool fits(const struct head *head)
            head->slots > 0 && head->slots <= LOCAL_SLOTS_MAX && head->mode < LOCAL_MODES &&
            head->layers_at <= head->counts_at && head->counts_at <= head->seats_at &&
            head->seats_at <= head->taken_at && head->taken_at <= head->weights_at &&
-           head->weights_at <= head->state_at && head->state_at <= head->slots_at &&
-           head->slots_at <= head->bytes;
+           head->weights_at <= head->sets_at && head->sets_at <= head->state_at &&
+           head->state_at <= head->slots_at && head->slots_at <= head->bytes;
 }
 
 tri_status local_layout_check(const void *base, size_t bytes, tri_error *err)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "local/replica.h"
+#include "local/sets.h"
 #include "os/clock.h"
 
 /* ---- joining and leaving ---- */
@@ -165,8 +166,10 @@ tri_status local_refresh(struct local_learner *learner, tri_error *err)
 
 const float *local_weights(const struct local_learner *learner, uint32_t layer)
 {
+    if (learner->job->layers[layer].common)
+        return set_layer(learner->job, sets_number(learner), layer);
     if (learner->replica != NULL)
-        return copy_of(learner->job, learner->seat) + learner->job->layers[layer].offset;
+        return copy_of(learner->job, learner->seat) + learner->job->layers[layer].place;
     if (!has_copies(learner))
         return local_shared(learner->job, layer);
     return learner->copies[learner->front].weights + learner->job->layers[layer].offset;
@@ -318,7 +321,7 @@ tri_status local_flush(struct local_learner *learner, tri_error *err)
     struct seat *seat = &job->seats[learner->seat];
     tri_status status = learner->push.on ? push_idle(learner, err) : TRI_OK;
     if (learner->replica != NULL)
-        (void)replica_take_all(learner);
+        status = replica_flush(learner, err);
     if (status != TRI_OK || !has_server(job))
         return status;
     struct wait wait = wait_begin(job);

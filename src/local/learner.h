@@ -48,6 +48,7 @@ struct local_learner {
     uint32_t reuse, used;
 
     struct replica *replica; /* replicas: its own copy in the region; else NULL */
+    struct sets *sets;       /* replicas: its part of common layers; NULL: there are none */
     bool fresh_look;         /* replicas: refreshed since it published last */
 };
 

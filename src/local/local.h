@@ -99,6 +99,7 @@ enum local_step {
     LOCAL_AT_WRITING,   /* lock: held for writing */
     LOCAL_AT_SEATS,     /* lock: that of the seats is held, half of a change is made */
     LOCAL_AT_HELD,      /* snapshot: the server is held */
+    LOCAL_AT_SET,       /* replicas: half of a set is written, under its lock */
     LOCAL_STEPS
 };
 const char *local_step_name(enum local_step step); /* "taken", ...; NULL past the end */
@@ -124,6 +125,9 @@ struct local_layer_info {
     /* replicas. 0: no factors. More: gradients are factors of so many samples at most, and dense
      * ones only with dense_too. window: floats of v a sample, and factors are windows; 0: cols */
     uint32_t max_factors, window;
+    /* replicas, factors that are no windows: the layer lies there once for all learners, in two
+     * sets, instead of once for each. It is read by local_pend() or local_copy(). */
+    bool common;
 };
 
 struct local_options {
@@ -184,8 +188,10 @@ struct local_layer {
     uint32_t max_rows;
     uint32_t max_factors, window;      /* window: 0, or floats of v where factors are windows */
     uint32_t dense;                    /* gradients may be dense */
+    uint32_t common;                   /* lies there once, in two sets */
     uint64_t floats;                   /* rows * cols + bias */
-    uint64_t offset;                   /* in the weights, in floats; a multiple of 16 */
+    uint64_t offset;                   /* in a snapshot, in floats; a multiple of 16 */
+    uint64_t place;                    /* likewise in a copy of the weights, or in a set */
     uint64_t room_offset, room_floats; /* in the values of a slot */
 };
 
@@ -233,8 +239,13 @@ void local_leave(struct local_learner *learner);
 tri_status local_refresh(struct local_learner *learner, tri_error *err);
 
 /* A layer's weights for this iteration: shared ones, or those of the pull thread. Until the next
- * local_refresh(). In replicas mode the learner's own, at the same place until local_close(). */
+ * local_refresh(). In replicas mode the learner's own, at the same place until local_close(), but
+ * for common layers, which lack what local_pend() tells. */
 const float *local_weights(const struct local_learner *learner, uint32_t layer);
+
+/* A copy of them, as local_refresh() and local_catch_up() have left them, with all steps made. bias
+ * is not looked at where the layer has none. */
+void local_copy(const struct local_learner *learner, uint32_t layer, float *weights, float *bias);
 
 /* The number of gradients that were in these weights; the staleness of the next gradient is counted
  * from it. */
@@ -284,17 +295,21 @@ void local_catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows
 
 /* replicas: instead of that, for who can reckon with steps that are still to be made: the layer is
  * as if w[m][n] += sum over k of u[k][m] * v[k][n], and bias[m] += sum over k of u[k][m]. So it is
- * until the next local_refresh(), or until local_catch_up() of the layer or local_settle() makes
- * the steps. None in other modes, and of layers whose gradients are no factors, or windows. */
+ * until the next local_refresh(), or until local_settle() or (not of a common layer)
+ * local_catch_up() makes the steps. None in other modes, and of layers whose gradients are no
+ * factors, or windows. */
 struct local_pending {
+    const float *weights; /* where the layer lies in this iteration, as local_weights() says */
     size_t count;
     const float *u, *v; /* count x rows, count x cols; the learner's */
 };
 void local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out);
 
 /* replicas: makes all steps that are still to be made: between two iterations, before a pause in
- * which others may want a copy. In other modes it does nothing. */
-void local_settle(struct local_learner *learner);
+ * which others may want a copy. Of common layers that may mean to wait for the lock of who makes
+ * such steps, and until nobody reads an old set: TRI_ETIMEOUT, TRI_EEVICTED. In other modes it does
+ * nothing. */
+tri_status local_settle(struct local_learner *learner, tri_error *err);
 
 /* Waits until all that this learner has published is applied. */
 tri_status local_flush(struct local_learner *learner, tri_error *err);
@@ -393,7 +408,8 @@ void local_snapshot_close(const struct local_job *job, struct local_snapshot *sn
 tri_status local_snapshot_take(struct local_job *job, struct local_snapshot *out, tri_error *err);
 /* replicas: the same of this learner's own copy, by its own thread, between local_publish() and
  * local_refresh(). local_snapshot_take() asks another learner to rest, and would wait for it. */
-void local_snapshot_own(struct local_learner *learner, struct local_snapshot *out);
+tri_status local_snapshot_own(struct local_learner *learner, struct local_snapshot *out,
+                              tri_error *err);
 
 /* Puts a snapshot back, of this region or of an earlier one with the same layers, while no server
  * lives (TRI_EARG): weights, the optimiser's memory and the counts of what is applied become the

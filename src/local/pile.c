@@ -15,19 +15,21 @@ static size_t most(size_t a, size_t b)
 void pile_size_add(const struct local_layer *layer, size_t cap, struct pile_size *size)
 {
     size->cap = most(size->cap, cap);
-    size->rows = most(size->rows, layer->rows);
-    size->width = most(size->width, layer->window > 0 ? layer->window : layer->cols);
     size->windows = size->windows || layer->window > 0;
+    if (layer->window > 0)
+        return;
+    size->rows = most(size->rows, layer->rows);
+    size->cols = most(size->cols, layer->cols);
 }
 
 bool pile_make(const struct mem *mem, const struct pile_size *size, struct pile *pile)
 {
     struct pile made = {.cap = size->cap};
     made.u = mem_array(mem, size->cap * size->rows + 1, sizeof *made.u);
-    made.v = mem_array(mem, size->cap * size->width + 1, sizeof *made.v);
+    made.v = mem_array(mem, size->cap * size->cols + 1, sizeof *made.v);
     if (size->windows)
-        made.at = mem_array(mem, size->cap * size->rows + 1, sizeof *made.at);
-    const bool whole = made.u != NULL && made.v != NULL && (!size->windows || made.at != NULL);
+        made.windows = mem_array(mem, size->cap + 1, sizeof *made.windows);
+    const bool whole = made.u != NULL && made.v != NULL && (!size->windows || made.windows != NULL);
     if (whole)
         *pile = made;
     else
@@ -39,7 +41,7 @@ void pile_free(const struct mem *mem, struct pile *pile)
 {
     mem_free(mem, pile->u);
     mem_free(mem, pile->v);
-    mem_free(mem, pile->at);
+    mem_free(mem, pile->windows);
     *pile = (struct pile){0};
 }
 
@@ -58,7 +60,8 @@ static size_t scratch_floats(const struct local_job *job, size_t cap)
 
 bool stepper_make(const struct local_job *job, const struct pile_size *size, struct stepper *out)
 {
-    struct stepper made = {.kernel = inplace_kernel_at(0)};
+    struct stepper made = {.kernel = inplace_kernel_at(0),
+                           .slots = (const float *)(const void *)job->slots};
     made.u = mem_array(job->mem, size->cap * size->rows + 1, sizeof *made.u);
     made.by = mem_array(job->mem, size->cap + 1, sizeof *made.by);
     made.begins = mem_array(job->mem, size->cap + 1, sizeof *made.begins);
@@ -90,11 +93,13 @@ void pile_add(struct pile *pile, const struct local_layer *layer, const struct l
 {
     const size_t rows = layer->rows;
     float *u = pile->u + pile->count * rows;
-    for (size_t i = 0; i < count * rows; i++)
+    for (size_t k = 0; k < count && from->at != NULL; k++)
+        pile->windows[pile->count + k] = (struct pile_window){
+            from->u + k * rows, from->v + k * from->width, from->at + k * rows, rate};
+    for (size_t i = 0; i < count * rows && from->at == NULL; i++)
         u[i] = rate * from->u[i];
-    memcpy(pile->v + pile->count * from->width, from->v, count * from->width * sizeof(float));
-    if (from->at != NULL)
-        memcpy(pile->at + pile->count * rows, from->at, count * rows * sizeof *from->at);
+    if (from->at == NULL)
+        memcpy(pile->v + pile->count * from->width, from->v, count * from->width * sizeof(float));
     pile->count += count;
 }
 
@@ -107,15 +112,18 @@ static void step_windows(const struct pile *pile, const struct stepper *stepper,
     float sum = 0;
     struct inplace_row step = {.w = weights + row * layer->cols,
                                .cols = layer->cols,
-                               .x = pile->v,
+                               .x = stepper->slots,
                                .at = stepper->begins,
                                .by = stepper->by,
-                               .alpha = 1};
+                               .alpha = 1,
+                               .next =
+                                   weights + (row + 1 < layer->rows ? row + 1 : row) * layer->cols};
     for (size_t k = 0; k < pile->count; k++) {
-        const float by = pile->u[k * layer->rows + row];
+        const struct pile_window *window = &pile->windows[k];
+        const float by = window->rate * window->u[row];
         if (by == 0)
             continue;
-        stepper->begins[step.count] = k * layer->window + pile->at[k * layer->rows + row];
+        stepper->begins[step.count] = (size_t)(window->v - stepper->slots) + window->at[row];
         stepper->by[step.count++] = by;
         sum += by;
     }
@@ -153,30 +161,55 @@ void pile_step(const struct pile *pile, const struct stepper *stepper,
         step_windows(pile, stepper, layer, weights, i);
 }
 
-/* Of many samples and no cache's rows a product of two matrices is faster than a pass. */
-static void step_product(const struct pile *pile, const struct stepper *stepper,
-                         const struct local_layer *layer, float *weights)
+/* ---- many samples ---- */
+
+static struct product_block block_of(const struct pile *pile)
 {
-    const struct product_block factors = {.u = pile->u, .v = pile->v, .rows = pile->count};
-    const struct product product = {.blocks = &factors,
-                                    .count = 1,
-                                    .m = layer->rows,
-                                    .n = layer->cols,
-                                    .w = weights,
-                                    .stride = layer->cols,
-                                    .alpha = 1};
-    product_add(&product, 0, layer->rows, stepper->product);
-    if (layer->bias > 0)
-        product_bias(&product, 0, layer->rows, weights + (size_t)layer->rows * layer->cols);
+    return (struct product_block){.u = pile->u, .v = pile->v, .rows = pile->count};
 }
 
+static struct product product_of(const struct product_block *block, const struct local_layer *layer,
+                                 float *weights)
+{
+    return (struct product){.blocks = block,
+                            .count = 1,
+                            .m = layer->rows,
+                            .n = layer->cols,
+                            .w = weights,
+                            .stride = layer->cols,
+                            .alpha = 1};
+}
+
+void pile_product(const struct pile *pile, const struct stepper *stepper,
+                  const struct local_layer *layer, const float *from, float *weights)
+{
+    const struct product_block block = block_of(pile);
+    struct product product = product_of(&block, layer, weights);
+    product.from = from;
+    if (pile->count > 0)
+        product_add(&product, 0, layer->rows, stepper->product);
+    else if (from != weights)
+        update_copy(weights, from, (size_t)layer->rows * layer->cols);
+}
+
+void pile_product_bias(const struct pile *pile, const struct local_layer *layer, float *bias)
+{
+    const struct product_block block = block_of(pile);
+    const struct product product = product_of(&block, layer, NULL);
+    if (layer->bias > 0 && pile->count > 0)
+        product_bias(&product, 0, layer->rows, bias);
+}
+
+/* Of many samples and no cache's rows a product of two matrices is faster than a pass. */
 void pile_step_all(struct pile *pile, const struct stepper *stepper,
                    const struct local_layer *layer, float *weights)
 {
     enum { MANY = 8 };
-    if (layer->window == 0 && pile->count >= MANY)
-        step_product(pile, stepper, layer, weights);
-    else
+    if (layer->window == 0 && pile->count >= MANY) {
+        pile_product(pile, stepper, layer, weights, weights);
+        pile_product_bias(pile, layer, weights + (size_t)layer->rows * layer->cols);
+    } else {
         pile_step(pile, stepper, layer, weights, 0, layer->rows);
+    }
     pile->count = 0;
 }

@@ -1,5 +1,5 @@
-/* Factors of one layer from several gradients, one behind the other, and the steps that they make
- * (mode replicas). Nothing here knows of other learners. */
+/* Factors or windows of one layer from several gradients, and the steps that they make (mode
+ * replicas). Nothing here knows of other learners. */
 #ifndef TRIDENT_LOCAL_PILE_H
 #define TRIDENT_LOCAL_PILE_H
 
@@ -10,15 +10,24 @@
 extern "C" {
 #endif
 
+/* Windows of a sample, where they lie: in a slot of the region. */
+struct pile_window {
+    const float *u, *v;
+    const uint32_t *at;
+    float rate;
+};
+
+/* Factors are copied, one behind the other. Windows are not: they stay where they are until the
+ * learner has taken their gradient, and are stepped before that. */
 struct pile {
-    size_t count, cap; /* of samples */
-    float *u, *v;      /* cap x rows, scaled; cap x width */
-    uint32_t *at;      /* cap x rows; NULL: no windows */
+    size_t count, cap;           /* of samples */
+    float *u, *v;                /* factors: cap x rows, scaled; cap x cols */
+    struct pile_window *windows; /* or cap of these */
 };
 
 /* The largest layer that a pile is for. */
 struct pile_size {
-    size_t cap, rows, width;
+    size_t cap, rows, cols; /* rows, cols: of layers that give factors */
     bool windows;
 };
 /* Makes it large enough for this layer, too. */
@@ -33,9 +42,10 @@ void pile_add(struct pile *pile, const struct local_layer *layer, const struct l
 /* Memory that steps need; one serves any number of piles. */
 struct stepper {
     const struct inplace_kernel *kernel;
-    float *u;       /* of the rows that are stepped */
-    float *by;      /* of one row */
-    size_t *begins; /* likewise */
+    const float *slots; /* where windows are counted from */
+    float *u;           /* of the rows that are stepped */
+    float *by;          /* of one row */
+    size_t *begins;     /* likewise */
     float *scratch;
     void *product;
 };
@@ -45,6 +55,11 @@ void stepper_free(const struct mem *mem, struct stepper *stepper); /* zeroed is 
 /* Steps rows `row` to `end` - 1 of a layer, and their bias. The pile stays. */
 void pile_step(const struct pile *pile, const struct stepper *stepper,
                const struct local_layer *layer, float *weights, size_t row, size_t end);
+/* The same of all rows by a product of two matrices, for many samples: those at `from`, which may
+ * be `weights` or stay as they are, and all of a bias. */
+void pile_product(const struct pile *pile, const struct stepper *stepper,
+                  const struct local_layer *layer, const float *from, float *weights);
+void pile_product_bias(const struct pile *pile, const struct local_layer *layer, float *bias);
 /* All rows; then it is empty. */
 void pile_step_all(struct pile *pile, const struct stepper *stepper,
                    const struct local_layer *layer, float *weights);

@@ -11,14 +11,14 @@
  * Steps by factors may also be left for later, in memory of the learner's own (local_pend()): then
  * the gradient counts, and its slot may be filled again, but the copy lacks it and the learner is
  * not quiet. It makes them when they are many (pile_up()), and (flush()) when somebody wants to
- * copy and before it sleeps or leaves.
+ * copy and before it sleeps or leaves. Of common layers, which are in no copy, that is sets.c.
  *
  * The comments "replicas.pml: x" name the steps of verify/replicas.pml. */
 #include "local/replica.h"
 
 #include <stdio.h>
 
-#include "local/pile.h"
+#include "local/sets.h"
 #include "os/clock.h"
 
 enum {
@@ -65,14 +65,14 @@ uint64_t version_of_row(const struct local_job *job, const uint64_t *row)
     return sum;
 }
 
-static bool reads(const struct seat *seat)
+bool seat_reads(const struct seat *seat)
 {
     const uint64_t sitting = __atomic_load_n(&seat->sitting, __ATOMIC_SEQ_CST);
     return (uint32_t)sitting == LOCAL_SEAT_TAKEN &&
            __atomic_load_n(&seat->reads, __ATOMIC_SEQ_CST) != 0;
 }
 
-static uint32_t joined(const struct local_job *job)
+uint32_t joined(const struct local_job *job)
 {
     return __atomic_load_n(&job->head->joined, __ATOMIC_SEQ_CST);
 }
@@ -82,7 +82,7 @@ static uint64_t look_for_least(const struct local_job *job, uint32_t writer, uin
 {
     uint64_t least = load(&job->seats[writer].head);
     for (uint32_t i = 0; i < job->head->learners; i++) {
-        if (!reads(&job->seats[i]))
+        if (!seat_reads(&job->seats[i]))
             continue;
         const uint64_t taken = load(&taken_row(job, i)[writer]);
         if (taken < least && lagging != NULL)
@@ -120,7 +120,7 @@ void wake_all(struct local_job *job)
 
 static float *layer_weights(const struct local_learner *learner, uint32_t layer)
 {
-    return learner->replica->weights + learner->job->layers[layer].offset;
+    return learner->replica->weights + learner->job->layers[layer].place;
 }
 
 static void step_other(const struct local_learner *learner, const struct slot *slot, uint32_t layer)
@@ -196,6 +196,7 @@ static void make_pending(struct local_learner *learner, uint32_t layer)
     replica->owed--;
 }
 
+/* Not those of common layers. */
 static void flush(struct local_learner *learner)
 {
     for (uint32_t l = 0; l < learner->job->head->layer_count && learner->replica->owed > 0; l++)
@@ -209,6 +210,8 @@ static void set_quiet(struct local_learner *learner, uint32_t quiet)
     __atomic_store_n(word, quiet, __ATOMIC_SEQ_CST);
 }
 
+static tri_status settle(struct local_learner *learner, tri_error *err);
+
 /* The copy is about to change: not while somebody copies it. Either this learner sees the wish, or
  * who has it sees that the copy changes, and waits. */
 static void begin_change(struct local_learner *learner)
@@ -216,7 +219,8 @@ static void begin_change(struct local_learner *learner)
     uint32_t word;
     set_quiet(learner, 0); /* replicas.pml: unquiet */
     while (is_held(learner->job, learner->seat, &word) && !local_stopping(learner->job)) {
-        flush(learner);
+        if (settle(learner, NULL) != TRI_OK) /* then it cannot be copied now */
+            return;
         set_quiet(learner, 1);
         event_wake(&learner->job->head->news);
         rest_if_held(learner->job, learner->seat); /* replicas.pml: REST */
@@ -229,7 +233,7 @@ static void begin_change(struct local_learner *learner)
 static void end_change(struct local_learner *learner)
 {
     uint32_t word;
-    if (learner->replica->owed > 0)
+    if (learner->replica->owed > 0 || !sets_are_settled(learner))
         return;
     set_quiet(learner, 1); /* replicas.pml: quiet */
     if (is_held(learner->job, learner->seat, &word))
@@ -275,6 +279,11 @@ static void catch_up(struct local_learner *learner, uint32_t layer, uint32_t row
     struct replica *replica = learner->replica;
     if (rows <= replica->rows[layer])
         return;
+    if (learner->job->layers[layer].common) {
+        sets_take(learner, layer, replica->upto);
+        note_rows(learner, layer, learner->job->layers[layer].rows);
+        return;
+    }
     bool several = false;
     if (!replica->begun[layer])
         several = pile_up_shared(learner, layer, true); /* replicas.pml: APPLY */
@@ -322,13 +331,25 @@ static void pend(struct local_learner *learner, uint32_t layer, struct pile *pil
     note_rows(learner, layer, learner->job->layers[layer].rows);
 }
 
+static void pending_of(const struct pile *pile, struct local_pending *out)
+{
+    out->count = pile->count;
+    out->u = pile->u;
+    out->v = pile->v;
+}
+
 void local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out)
 {
     struct replica *replica = learner->replica;
-    *out = (struct local_pending){0};
+    *out = (struct local_pending){.weights = local_weights(learner, layer)};
     if (replica == NULL)
         return;
     const struct local_layer *shape = &learner->job->layers[layer];
+    if (shape->common) {
+        catch_up(learner, layer, shape->rows);
+        pending_of(sets_pile(learner, layer), out);
+        return;
+    }
     struct pile *pile = &replica->pending[layer];
     const bool in_part = replica->rows[layer] > 0 && replica->rows[layer] < shape->rows;
     if (shape->max_factors == 0 || shape->window > 0 || in_part ||
@@ -338,16 +359,31 @@ void local_pend(struct local_learner *learner, uint32_t layer, struct local_pend
     }
     if (replica->rows[layer] == 0)
         pend(learner, layer, pile);
-    *out = (struct local_pending){.count = pile->count, .u = pile->u, .v = pile->v};
+    pending_of(pile, out);
+}
+
+void local_copy(const struct local_learner *learner, uint32_t layer, float *weights, float *bias)
+{
+    const struct local_layer *shape = &learner->job->layers[layer];
+    const size_t matrix = (size_t)shape->rows * shape->cols;
+    const float *from = local_weights(learner, layer);
+    if (shape->bias > 0)
+        update_copy(bias, from + matrix, shape->rows);
+    if (!shape->common) {
+        update_copy(weights, from, matrix);
+        return;
+    }
+    pile_product(sets_pile(learner, layer), &learner->replica->stepper, shape, from, weights);
+    pile_product_bias(sets_pile(learner, layer), shape, bias);
 }
 
 /* ---- looking and taking ---- */
 
-static void look(struct local_learner *learner)
+static void look_now(struct local_learner *learner)
 {
     const struct local_job *job = learner->job;
     struct replica *replica = learner->replica;
-    begin_change(learner);
+    sets_adopt(learner);
     const uint64_t *taken = taken_row(job, learner->seat);
     replica->open = false;
     for (uint32_t w = 0; w < job->head->learners; w++) {
@@ -367,6 +403,19 @@ static void look(struct local_learner *learner)
         end_change(learner);
 }
 
+/* Nothing is read any more of what the last iteration has read. */
+static tri_status look(struct local_learner *learner, tri_error *err)
+{
+    begin_change(learner);
+    sets_let_go(learner); /* or who makes a set might wait for one who waits for the lock */
+    tri_status status = sets_relieve(learner, &learner->replica->stepper, err);
+    if (status == TRI_OK)
+        look_now(learner);
+    else
+        sets_adopt(learner);
+    return status;
+}
+
 void replica_take(struct local_learner *learner)
 {
     const struct local_job *job = learner->job;
@@ -376,24 +425,84 @@ void replica_take(struct local_learner *learner)
         commit(learner);
 }
 
-void local_settle(struct local_learner *learner)
+/* Common layers that are ahead of the copy. */
+static bool is_ahead(const struct local_learner *learner)
+{
+    const struct local_job *job = learner->job;
+    const uint64_t *taken = taken_row(job, learner->seat), *counts = set_counts(job, set_now(job));
+    for (uint32_t w = 0; w < job->head->learners; w++)
+        if (load(&counts[w]) > taken[w])
+            return true;
+    return false;
+}
+
+/* Under the lock nobody makes a set, so that what has been published is all that one can have. */
+static tri_status settle_sets(struct local_learner *learner, bool looks, tri_error *err)
+{
+    tri_status status = sets_lock(learner, err); /* sets.pml: SETTLE */
+    if (status != TRI_OK)
+        return status;
+    if (looks || is_ahead(learner)) {
+        look_now(learner);
+        replica_take(learner);
+        flush(learner);
+    }
+    status = sets_make(learner, &learner->replica->stepper, err);
+    sets_unlock(learner);
+    return status;
+}
+
+/* Everything that was taken is in the copy, and in the set that goes with it. */
+static tri_status settle(struct local_learner *learner, tri_error *err)
+{
+    flush(learner);
+    if (sets_are_settled(learner))
+        return TRI_OK;
+    sets_let_go(learner);
+    tri_status status = settle_sets(learner, false, err);
+    if (status != TRI_OK)
+        sets_adopt(learner);
+    return status;
+}
+
+tri_status local_settle(struct local_learner *learner, tri_error *err)
 {
     if (learner->replica == NULL)
-        return;
+        return TRI_OK;
     replica_take(learner);
-    if (learner->replica->owed == 0)
-        return;
-    flush(learner);
+    if (is_quiet(&learner->job->seats[learner->seat]))
+        return TRI_OK;
+    tri_status status = settle(learner, err);
     end_change(learner);
+    return status;
 }
 
 bool replica_take_all(struct local_learner *learner)
 {
     replica_take(learner);
-    look(learner);
+    if (look(learner, NULL) != TRI_OK)
+        return false;
     const bool some = learner->replica->open;
-    local_settle(learner);
+    replica_take(learner);
+    flush(learner);
+    end_change(learner);
     return some;
+}
+
+tri_status replica_flush(struct local_learner *learner, tri_error *err)
+{
+    if (learner->sets == NULL) {
+        (void)replica_take_all(learner);
+        return TRI_OK;
+    }
+    replica_take(learner);
+    begin_change(learner);
+    sets_let_go(learner);
+    tri_status status = settle_sets(learner, true, err);
+    if (status != TRI_OK)
+        sets_adopt(learner);
+    end_change(learner);
+    return status;
 }
 
 static bool room_is_left(struct local_learner *learner, uint32_t *lagging)
@@ -448,9 +557,9 @@ tri_status replica_refresh(struct local_learner *learner, tri_error *err)
     tri_status status = wait_for_room(learner, err);
     if (status != TRI_OK)
         return status;
-    look(learner);
+    status = look(learner, err);
     learner->version = version_of_row(learner->job, learner->replica->upto);
-    return TRI_OK;
+    return status;
 }
 
 /* ---- opening ---- */
@@ -487,7 +596,10 @@ tri_status replica_open(struct local_learner *learner, tri_error *err)
         return fail_nomem(err, "a learner's weights");
     tri_status status = make_steps(job, replica, err);
     if (status == TRI_OK)
+        status = sets_open(learner, err);
+    if (status == TRI_OK)
         status = replica_begin(job, learner->seat, err);
+    sets_begin(learner);
     return status;
 }
 
@@ -507,4 +619,5 @@ void replica_close(struct local_learner *learner)
     mem_free(mem, replica->begun);
     mem_free(mem, replica);
     learner->replica = NULL;
+    sets_close(learner);
 }

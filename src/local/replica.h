@@ -17,9 +17,11 @@ void replica_close(struct local_learner *learner); /* frees; NULL replica is fin
 tri_status replica_refresh(struct local_learner *learner, tri_error *err);
 /* What is left of what was looked at, and that it is taken. */
 void replica_take(struct local_learner *learner);
-/* Looks, takes all and makes all steps; whether there was something. For who publishes no more, or
- * waits. */
+/* Looks, takes all and makes all steps but those of common layers; whether there was something. For
+ * who publishes no more, or waits. */
 bool replica_take_all(struct local_learner *learner);
+/* The same, and with those: then the copy is what its row of `taken` says, and is quiet. */
+tri_status replica_flush(struct local_learner *learner, tri_error *err);
 
 /* adopt.c */
 tri_status replica_begin(struct local_job *job, uint32_t seat, tri_error *err);

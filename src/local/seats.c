@@ -42,6 +42,7 @@ static void bury(struct local_job *job, uint32_t i)
     struct seat *seat = &job->seats[i];
     store32(&seat->holding, 0);
     __atomic_store_n(&seat->whole, 0, __ATOMIC_SEQ_CST); /* replicas.pml: BURY, before it is DEAD */
+    __atomic_store_n(&seat->reads_set, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&seat->reading, 0, __ATOMIC_SEQ_CST); /* local.pml: bury reader */
     reach(job, LOCAL_AT_SEATS);
     set_state(seat, LOCAL_SEAT_DEAD, joins_of(seat)); /* local.pml: bury */
@@ -91,6 +92,7 @@ static void sit_down(struct local_job *job, uint32_t i)
     store32(&seat->whole, 0);
     store32(&seat->quiet, 0);
     store32(&seat->done, 0);
+    store(&seat->reads_set, 0);
     store(&seat->progress_us, clock_us());
     reach(job, LOCAL_AT_SEATS);
     set_state(seat, LOCAL_SEAT_TAKEN, joins_of(seat) + 1); /* local.pml, replicas.pml: sit down */

@@ -241,7 +241,7 @@ tri_status local_share_drain(struct local_learner *learner, bool watched, tri_er
         if (replica_take_all(learner))
             continue;
         if (over) /* looked at before the last look at what they published */
-            return TRI_OK;
+            return local_settle(learner, err);
         if (stopping)
             return fail(err, TRI_EEVICTED, "the job '%s' was stopped", job->head->name);
         if (!watched && silent >= (uint64_t)job->wait_ms * 1000)

@@ -1,7 +1,7 @@
 /* Copies of the weights while the job goes on, and putting one back. */
 #include <stdio.h>
 
-#include "local/learner.h"
+#include "local/sets.h"
 #include "os/clock.h"
 
 tri_status local_snapshot_open(const struct local_job *job, struct local_snapshot *out,
@@ -219,13 +219,19 @@ void source_let_go(struct local_job *job)
 }
 
 /* Layers that no gradient was of are as they were when the region was filled. */
-void copy_layers(const struct local_job *job, uint32_t reader, float *to)
+static const float *own_layer(const struct local_job *job, uint32_t reader, uint32_t layer)
+{
+    const float *from = load(&job->steps[layer]) > 0 ? copy_of(job, reader) : job->weights;
+    return from + job->layers[layer].place;
+}
+
+void copy_own_layers(const struct local_job *job, uint32_t reader, float *to)
 {
     for (uint32_t l = 0; l < job->head->layer_count; l++) {
         const struct local_layer *layer = &job->layers[l];
-        const float *from = load(&job->steps[l]) > 0 ? copy_of(job, reader) : job->weights;
-        if (from != to)
-            update_copy(to + layer->offset, from + layer->offset, layer->floats);
+        const float *from = own_layer(job, reader, l);
+        if (!layer->common && from != to + layer->place)
+            update_copy(to + layer->place, from, layer->floats);
     }
 }
 
@@ -236,16 +242,24 @@ static void snapshot_of(const struct local_job *job, uint32_t reader, struct loc
     for (uint32_t i = 0; i < job->head->learners; i++)
         out->applied[i] =
             load(&job->seats[i].carried) + load(&row[i]) - load(&job->seats[i].discarded);
-    for (uint32_t l = 0; l < job->head->layer_count; l++)
+    const uint64_t set = set_of(job, reader);
+    for (uint32_t l = 0; l < job->head->layer_count; l++) {
+        const struct local_layer *layer = &job->layers[l];
         out->steps[l] = load(&job->steps[l]);
-    copy_layers(job, reader, out->weights);
+        update_copy(out->weights + layer->offset,
+                    layer->common ? set_layer(job, set, l) : own_layer(job, reader, l),
+                    layer->floats);
+    }
+    out->exact = set_is(job, set, row);
 }
 
-void local_snapshot_own(struct local_learner *learner, struct local_snapshot *out)
+tri_status local_snapshot_own(struct local_learner *learner, struct local_snapshot *out,
+                              tri_error *err)
 {
-    local_settle(learner);
-    snapshot_of(learner->job, learner->seat, out);
-    out->exact = true;
+    tri_status status = local_settle(learner, err);
+    if (status == TRI_OK)
+        snapshot_of(learner->job, learner->seat, out);
+    return status;
 }
 
 static tri_status take_replica(struct local_job *job, struct local_snapshot *out, tri_error *err)
@@ -256,8 +270,8 @@ static tri_status take_replica(struct local_job *job, struct local_snapshot *out
     if (status != TRI_OK)
         return status;
     reach(job, LOCAL_AT_HELD);
-    snapshot_of(job, source.reader, out);              /* replicas.pml: SNAPSHOT */
-    out->exact = source.exact && !local_stopping(job); /* which lets nobody rest */
+    snapshot_of(job, source.reader, out);                            /* replicas.pml: SNAPSHOT */
+    out->exact = out->exact && source.exact && !local_stopping(job); /* which lets nobody rest */
     source_let_go(job);
     return TRI_OK;
 }
@@ -304,6 +318,8 @@ static void restore_counts(struct local_job *job, uint32_t i, uint64_t applied, 
     struct seat *seat = &job->seats[i];
     if (has_replicas(job))
         store(&taken_row(job, job->head->learners)[i], load(&seat->head));
+    if (has_sets(job))
+        store(&set_counts(job, set_now(job))[i], load(&seat->head));
     if (drain && has_server(job))
         store(&seat->tail, load(&seat->tail) + waiting_in(seat));
     uint64_t have = seat_applied(job, seat);
@@ -338,7 +354,8 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
     }
     for (uint32_t l = 0; l < head->layer_count; l++) {
         const struct local_layer *layer = &job->layers[l];
-        update_copy(job->weights + layer->offset, snapshot->weights + layer->offset, layer->floats);
+        float *to = layer->common ? set_layer(job, set_now(job), l) : job->weights + layer->place;
+        update_copy(to, snapshot->weights + layer->offset, layer->floats);
         store(&job->steps[l], snapshot->steps[l]);
         bump(&job->changes[l], 1);
     }

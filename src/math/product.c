@@ -113,6 +113,7 @@ static void run_strips(const struct work *work, const struct pass *pass)
         .end = work->end,
         .alpha = p->alpha,
         .w = p->w + pass->row * p->stride + pass->col,
+        .from = (p->from != NULL ? p->from : p->w) + pass->row * p->stride + pass->col,
         .stride = p->stride,
     };
     for (size_t left = pass->rows; left > 0; left -= strip.rows) {
@@ -120,6 +121,7 @@ static void run_strips(const struct work *work, const struct pass *pass)
         work->kernel->strip(&strip);
         strip.u += tile_rows * pass->depth;
         strip.w += tile_rows * p->stride;
+        strip.from += tile_rows * p->stride;
         strip.chains += tile_rows * ((pass->cols + tile_cols - 1) / tile_cols * tile_cols);
     }
 }

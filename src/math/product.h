@@ -5,7 +5,7 @@
  * Every element of W is one chain of fused multiply-adds, in float:
  *
  *     s = 0;  s = fma(u[k][m], v[k][n], s) for each k in order
- *     product_add:    W[m][n] = fma(alpha, s, W[m][n])
+ *     product_add:    W[m][n] = fma(alpha, s, W[m][n]), or of another matrix than W
  *     product_store:  W[m][n] = alpha * s
  *
  * and nothing else, whatever the processor. So the bits depend neither on the
@@ -32,7 +32,7 @@ struct product_block {
 };
 
 /* What is multiplied; only read, apart from the floats at w. No pointer needs
- * more alignment than a float. w may not overlap the factors. */
+ * more alignment than a float. w may not overlap the factors, nor `from` but for being it. */
 struct product {
     const struct product_block *blocks;
     size_t count;  /* of blocks; 0 leaves every s at 0 */
@@ -40,6 +40,9 @@ struct product {
     float *w;      /* row i begins at w + i * stride */
     size_t stride; /* in floats, at least n; the floats between the rows are left alone */
     float alpha;   /* -lr / samples, say */
+    /* product_add: what is added to, with the same stride; NULL: w. So w becomes another step of
+     * what stays as it is. */
+    const float *from;
 };
 
 /* Bytes of scratch memory that one call needs: about 2 MiB, the same for every

@@ -41,7 +41,8 @@ struct product_strip {
     bool ends;            /* chains go on to W, not back to where they are stored */
     enum product_end end; /* what to do with them then */
     float alpha;
-    float *w; /* first element of the strip */
+    float *w;          /* first element of the strip */
+    const float *from; /* likewise of what is added to */
     size_t stride;
 };
 

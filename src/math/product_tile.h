@@ -101,16 +101,17 @@ INLINE void tile_put(vec sums[TILE_ROWS][TILE_VECS], float *chains)
 }
 
 /* A tile that lies wholly inside W ends here. */
-INLINE void tile_end(vec sums[TILE_ROWS][TILE_VECS], const struct product_strip *s, float *w)
+INLINE void tile_end(vec sums[TILE_ROWS][TILE_VECS], const struct product_strip *s, float *w,
+                     const float *from)
 {
     const vec alpha = vec_all(s->alpha);
     const size_t stride = s->stride;
     if (s->end == PRODUCT_ADD) {
         UNROLL
-        for (size_t r = 0; r < TILE_ROWS; r++, w += stride) {
+        for (size_t r = 0; r < TILE_ROWS; r++, w += stride, from += stride) {
             UNROLL
             for (size_t c = 0; c < TILE_COLS; c += VEC_FLOATS)
-                vec_store(w + c, vec_fma(alpha, sums[r][c / VEC_FLOATS], vec_load(w + c)));
+                vec_store(w + c, vec_fma(alpha, sums[r][c / VEC_FLOATS], vec_load(from + c)));
         }
     } else {
         UNROLL
@@ -124,19 +125,21 @@ INLINE void tile_end(vec sums[TILE_ROWS][TILE_VECS], const struct product_strip 
 
 /* A tile that sticks out over the edge of W ends here, from memory. */
 TARGET static inline void tile_end_part(const float *chains, const struct product_strip *s,
-                                        float *w, size_t cols)
+                                        float *w, const float *from, size_t cols)
 {
     for (size_t r = 0; r < s->rows; r++)
         for (size_t c = 0; c < cols; c++) {
-            float *at = w + r * s->stride + c, sum = chains[r * TILE_COLS + c];
-            *at = s->end == PRODUCT_ADD ? fmaf(s->alpha, sum, *at) : s->alpha * sum;
+            const size_t at = r * s->stride + c;
+            const float sum = chains[r * TILE_COLS + c];
+            w[at] = s->end == PRODUCT_ADD ? fmaf(s->alpha, sum, from[at]) : s->alpha * sum;
         }
 }
 
 /* What a tile is told beside its data. */
 struct tile_place {
-    size_t cols;     /* of the tile that lie inside W */
-    uintptr_t ahead; /* first byte of W to fetch */
+    const float *from; /* what is added to */
+    size_t cols;       /* of the tile that lie inside W */
+    uintptr_t ahead;   /* first byte to fetch of what is added to */
 };
 
 /* One tile of a strip: the heart of it all. While it works on the first rows of the
@@ -162,33 +165,34 @@ INLINE void tile(const struct product_strip *s, const float *v, float *chains, f
     if (!s->ends) {
         tile_put(sums, chains);
     } else if (s->rows == TILE_ROWS && place.cols == TILE_COLS) {
-        tile_end(sums, s, w);
+        tile_end(sums, s, w, place.from);
     } else {
         float part[TILE_FLOATS];
         tile_put(sums, part);
-        tile_end_part(part, s, w, place.cols);
+        tile_end_part(part, s, w, place.from, place.cols);
     }
 }
 
 TARGET static inline void strip(const struct product_strip *s)
 {
-    const float *v = s->v;
+    const float *v = s->v, *from = s->from;
     float *chains = s->chains, *w = s->w;
     /* A number, not a pointer: at the end of W it points past it, which is fine for
      * a fetch and not for a pointer. */
-    uintptr_t ahead = (uintptr_t)w + TILES_AHEAD * TILE_COLS * sizeof *w;
-    uintptr_t edge = (uintptr_t)(w + s->cols);
+    uintptr_t ahead = (uintptr_t)from + TILES_AHEAD * TILE_COLS * sizeof *w;
+    uintptr_t edge = (uintptr_t)(from + s->cols);
     for (size_t left = s->cols, cols; left > 0; left -= cols) {
         cols = left < TILE_COLS ? left : TILE_COLS;
         if (ahead >= edge) { /* on to the strip below */
             ahead += (TILE_ROWS * s->stride - s->cols) * sizeof *w;
             edge += TILE_ROWS * s->stride * sizeof *w;
         }
-        tile(s, v, chains, w, (struct tile_place){cols, ahead});
+        tile(s, v, chains, w, (struct tile_place){from, cols, ahead});
         ahead += TILE_COLS * sizeof *w;
         v += s->depth * TILE_COLS;
         chains += TILE_FLOATS;
         w += cols;
+        from += cols;
     }
 }
 

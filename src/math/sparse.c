@@ -200,11 +200,12 @@ static void product_edge(const struct work *work, struct sparse_strip strip, siz
 {
     const size_t width = work->kernel->width, stride = strip.stride;
     float *w = strip.to;
+    if (work->end == PRODUCT_ADD)
+        pack_part(strip.from, stride, strip.rows, cols, work->edge, width);
     strip.to = work->edge;
+    strip.from = work->edge;
     strip.stride = width;
     strip.ahead_rows = 0;
-    if (work->end == PRODUCT_ADD)
-        pack_part(w, stride, strip.rows, cols, work->edge, width);
     (work->end == PRODUCT_ADD ? work->kernel->add : work->kernel->store)(&strip);
     for (size_t i = 0; i < strip.rows; i++)
         memcpy(w + i * stride, work->edge + i * width, cols * sizeof *w);
@@ -217,16 +218,18 @@ static void product_rows(const struct work *work, size_t row, size_t rows, size_
     const struct product *p = work->p;
     const size_t width = work->kernel->width, bytes = p->stride * sizeof(float);
     for (size_t at = 0; at < cols; at += width) {
-        float *w = p->w + row * p->stride + col + at;
+        const size_t place = row * p->stride + col + at;
+        const float *from = (p->from != NULL ? p->from : p->w) + place;
         const struct sparse_strip strip = {.terms = work->terms,
                                            .counts = work->counts,
                                            .rows = rows,
                                            .panel = work->panels + at * depth,
-                                           .to = w,
+                                           .to = p->w + place,
+                                           .from = from,
                                            .stride = p->stride,
                                            .alpha = p->alpha,
-                                           .ahead = (uintptr_t)w + SPARSE_AHEAD * bytes,
-                                           .ahead_then = (uintptr_t)w + width * sizeof(float),
+                                           .ahead = (uintptr_t)from + SPARSE_AHEAD * bytes,
+                                           .ahead_then = (uintptr_t)from + width * sizeof(float),
                                            .ahead_stride_bytes = bytes,
                                            .ahead_rows = 1,
                                            .ahead_lines = lines(width),

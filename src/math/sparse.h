@@ -42,7 +42,8 @@ struct sparse_strip {
     const uint32_t *counts;          /* a row each */
     size_t rows;
     const float *panel;
-    float *to; /* width floats a row */
+    float *to;         /* width floats a row */
+    const float *from; /* add: what is added to; likewise */
     size_t stride;
     float alpha;
     /* Fetched on the side, as addresses since they may lie past the end: `ahead_lines` of
@@ -55,7 +56,7 @@ struct sparse_strip {
 struct sparse_kernel {
     size_t width;                                    /* of a panel */
     void (*go_on)(const struct sparse_strip *strip); /* to += the sum, term by term */
-    void (*add)(const struct sparse_strip *strip);   /* to = fma(alpha, sum, to) */
+    void (*add)(const struct sparse_strip *strip);   /* to = fma(alpha, sum, from) */
     void (*store)(const struct sparse_strip *strip); /* to = alpha * sum */
     void (*pack)(const float *from, size_t stride, size_t rows, float *panel);
     /* turn_rows rows of SPARSE_PART floats become columns of a panel; they divide its width. */

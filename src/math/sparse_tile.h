@@ -90,14 +90,14 @@ INLINE void begin(vec *sums, const float *to, const enum way way)
         sums[i] = way == GO_ON ? vec_load(to + i * VEC_FLOATS) : vec_all(0);
 }
 
-INLINE void end_at(const vec *sums, float *to, float alpha, const enum way way)
+INLINE void end_at(const vec *sums, float *to, const float *from, float alpha, const enum way way)
 {
     const vec by = vec_all(alpha);
     UNROLL
     for (size_t i = 0; i < VECS; i++) {
         float *at = to + i * VEC_FLOATS;
         vec_store(at, way == GO_ON ? sums[i]
-                      : way == ADD ? vec_fma(by, sums[i], vec_load(at))
+                      : way == ADD ? vec_fma(by, sums[i], vec_load(from + i * VEC_FLOATS))
                                    : vec_mul(by, sums[i]));
     }
 }
@@ -107,8 +107,10 @@ INLINE void run(const struct sparse_strip *s, const enum way way)
     const float *panel = s->panel;
     const struct sparse_term *terms = s->terms;
     float *to = s->to;
+    const float *from = way == ADD ? s->from : to;
     uintptr_t ahead = s->ahead;
-    for (size_t row = 0; row < s->rows; row++, terms += SPARSE_DEPTH, to += s->stride) {
+    for (size_t row = 0; row < s->rows;
+         row++, terms += SPARSE_DEPTH, to += s->stride, from += s->stride) {
         const struct sparse_term *term = terms, *end = terms + s->counts[row];
         vec sums[VECS];
         if (row + s->turn == s->rows)
@@ -119,7 +121,7 @@ INLINE void run(const struct sparse_strip *s, const enum way way)
         DENSE_ROLLED
         for (; term < end; term++)
             link(sums, term, panel);
-        end_at(sums, to, s->alpha, way);
+        end_at(sums, to, from, s->alpha, way);
     }
 }
 

@@ -25,6 +25,7 @@ struct agree_layer {
     bool bias;
     uint32_t max_factor_rows;         /* K; 0: never gives factors, and is planned like TRI_OTHER */
     uint32_t max_rows, window_floats; /* as in tri_layer_info; not looked at by the plan */
+    bool reads_pending;               /* likewise */
 };
 
 /* What must be alike on all nodes. Zeroed but for workers, servers and the rates is a good start.

@@ -49,6 +49,7 @@ struct settings {
     unsigned local;     /* then: enum local_mode */
     bool locked;
     bool local_copies;       /* learners have copies of their own */
+    uint32_t local_common;   /* the least weights of a layer that lies there once; 0: none */
     const char *local_fault; /* who dies on purpose; NULL: nobody */
     bool server_apart;       /* somebody else serves, watches and saves */
     struct agree_options agree;

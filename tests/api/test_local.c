@@ -27,7 +27,7 @@ struct rank {
 /* What the ranks do. */
 struct plan {
     const char *local, *optimizer, *folder;
-    bool locked, copies, in_place, resume;
+    bool locked, copies, in_place, resume, reads_pending;
     uint32_t ranks;
     uint64_t clocks;
 };
@@ -42,7 +42,7 @@ static int set_up(void **state)
         "TRIDENT_RANK",        "TRIDENT_WORKERS",      "RANK",
         "WORLD_SIZE",          "TRIDENT_LOCAL",        "TRIDENT_LOCKED",
         "TRIDENT_CONSISTENCY", "TRIDENT_LOCAL_SERVER", "TRIDENT_LOCAL_COPIES",
-        "TRIDENT_OPTIMIZER"};
+        "TRIDENT_OPTIMIZER",   "TRIDENT_LOCAL_COMMON"};
     char job[64];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -88,6 +88,7 @@ static tri_status start_rank(struct rank *rank)
     fc.max_factor_rows = K;
     fc.weights = rank->weights[FC];
     fc.bias = rank->bias;
+    fc.reads_pending = rank->plan->reads_pending;
     embed.name = "embed";
     embed.kind = TRI_EMBED;
     embed.weights = rank->weights[EMBED];
@@ -551,6 +552,56 @@ TEST(with_replicas_steps_may_be_left_for_later)
     tri_close(rank.job);
 }
 
+/* What one rank reads is w, and what is to come. */
+static float first_weight(struct rank *rank, float *bias)
+{
+    tri_pending steps;
+    assert_int_equal(tri_sync_pending(rank->job, FC, &steps, &rank->err), TRI_OK);
+    float sum = steps.weights[0];
+    *bias = steps.bias[0];
+    for (uint32_t k = 0; k < steps.count; k++) {
+        sum += steps.u[(size_t)k * ROWS] * steps.v[(size_t)k * COLS];
+        *bias += steps.u[(size_t)k * ROWS];
+    }
+    return sum;
+}
+
+/* It has no place of its own: what is asked for comes with where it lies, or is copied. */
+TEST(with_replicas_a_large_layer_lies_there_once)
+{
+    struct plan plan = {.ranks = 1, .reads_pending = true};
+    struct rank rank;
+    float *weights, *bias, got_bias;
+    uint64_t clock;
+    uint32_t crc;
+    (void)state;
+    (void)setenv("TRIDENT_LOCAL", "replicas", 1);
+    (void)setenv("TRIDENT_LOCAL_COMMON", "1", 1);
+    open_one(&rank, &plan);
+    const float first = rank.weights[FC][0], first_bias = rank.bias[0];
+    assert_int_equal(tri_shared(rank.job, FC, &weights, &bias, &rank.err), TRI_OK);
+    assert_null(weights);
+    assert_int_equal(tri_shared(rank.job, EMBED, &weights, &bias, &rank.err), TRI_OK);
+    assert_non_null(weights);
+    for (uint64_t i = 0; i < 70; i++) { /* some sets are made on the way */
+        assert_float_equal(first_weight(&rank, &got_bias), first - (float)i, 1e-4);
+        assert_float_equal(got_bias, first_bias - (float)i, 1e-4);
+        assert_float_equal(rank.weights[FC][0], first, 0); /* nobody has asked for a copy */
+        assert_int_equal(tri_sync(rank.job, EMBED, &rank.err), TRI_OK);
+        assert_int_equal(give(&rank, i, 2), TRI_OK);
+        assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
+    }
+    assert_int_equal(tri_checksum(rank.job, &crc, &rank.err), TRI_OK);
+    assert_float_equal(rank.weights[FC][0], first - 70, 1e-4);
+    assert_float_equal(rank.bias[0], first_bias - 70, 1e-4);
+    assert_int_equal(give(&rank, 70, 2), TRI_OK);
+    assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
+    assert_int_equal(tri_finish(rank.job, &rank.err), TRI_OK);
+    assert_float_equal(rank.weights[FC][MATRIX - 1], first - 71, 1e-4);
+    assert_float_equal(first_weight(&rank, &got_bias), first - 71, 1e-4); /* as tri_sync */
+    tri_close(rank.job);
+}
+
 TEST(windows_are_for_replicas)
 {
     struct plan plan = {.ranks = 1};
@@ -625,6 +676,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(with_replicas_rows_are_synced_as_they_are_read, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(with_replicas_steps_may_be_left_for_later, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(with_replicas_a_large_layer_lies_there_once, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(windows_are_for_replicas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_round_is_one_step_with_the_mean_of_all_samples, set_up,

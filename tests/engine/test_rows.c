@@ -190,8 +190,9 @@ struct lacking {
     struct net *net;
     size_t count;                 /* of steps */
     float *u[LAYERS], *v[LAYERS]; /* of layers that lack some, else NULL */
+    float *elsewhere[LAYERS];     /* where they lie, if they are `moved` */
     size_t asked, told;           /* calls of pending, and of rows for such layers */
-    bool refuses;
+    bool refuses, moved;
 };
 
 static float *drawn(size_t count, double most, struct rng *rng)
@@ -242,6 +243,36 @@ static void lacking_fini(struct lacking *lacking)
     for (size_t i = 0; i < net_params(lacking->net); i++) {
         free(lacking->u[i]);
         free(lacking->v[i]);
+        free(lacking->elsewhere[i]);
+    }
+}
+
+/* The layer is somewhere else, and what is in its place is of no use. */
+static void move_layer(struct lacking *lacking, size_t number, struct op_pending *out)
+{
+    struct param *param = net_param(lacking->net, number);
+    const size_t matrix = (size_t)param->rows * param->cols;
+    float *to = lacking->elsewhere[number] = malloc((matrix + param->rows) * sizeof *to);
+    assert_non_null(to);
+    memcpy(to, param->weights, matrix * sizeof *to);
+    memcpy(to + matrix, param->bias, param->rows * sizeof *to);
+    for (size_t i = 0; i < matrix; i++)
+        param->weights[i] = NAN;
+    for (size_t i = 0; i < param->rows; i++)
+        param->bias[i] = NAN;
+    out->weights = to;
+    out->bias = to + matrix;
+}
+
+static void move_back(struct lacking *lacking)
+{
+    for (size_t i = 0; i < net_params(lacking->net); i++) {
+        struct param *param = net_param(lacking->net, i);
+        const size_t matrix = (size_t)param->rows * param->cols;
+        if (lacking->elsewhere[i] == NULL)
+            continue;
+        memcpy(param->weights, lacking->elsewhere[i], matrix * sizeof(float));
+        memcpy(param->bias, lacking->elsewhere[i] + matrix, param->rows * sizeof(float));
     }
 }
 
@@ -260,7 +291,10 @@ static bool steps_are_given(void *ctx, size_t number, struct op_pending *out)
     struct lacking *lacking = ctx;
     assert_non_null(lacking->u[number]);
     lacking->asked++;
-    *out = (struct op_pending){lacking->count, lacking->u[number], lacking->v[number]};
+    *out = (struct op_pending){
+        .count = lacking->count, .u = lacking->u[number], .v = lacking->v[number]};
+    if (lacking->moved)
+        move_layer(lacking, number, out);
     return !lacking->refuses;
 }
 
@@ -284,13 +318,14 @@ static void check_factors(struct net *net, struct net *plain, uint32_t batch)
 
 /* There and back: outputs, and what goes out as factors. */
 static void check_lacking(const char *model, const struct net_data *data, uint32_t batch,
-                          size_t count)
+                          size_t count, bool moved)
 {
     struct net *plain = open_net(model, data, batch), *net = open_net(model, data, batch);
     struct lacking lacking;
     fill_batch(plain, data, 5);
     fill_batch(net, data, 5);
     lacking_init(&lacking, net, count);
+    lacking.moved = moved;
     const struct net_calls calls = {
         .ctx = &lacking, .rows = rows_are_stepped, .pending = steps_are_given};
     assert_true(net_forward(plain, true, 0, NULL) && net_backward(plain, NULL));
@@ -300,6 +335,7 @@ static void check_lacking(const char *model, const struct net_data *data, uint32
     check_near(net_probabilities(net), net_probabilities(plain), (size_t)batch * data->classes,
                model);
     check_factors(net, plain, batch);
+    move_back(&lacking);
     for (size_t i = 0; i < net_params(net); i++)
         if (lacking.u[i] != NULL && batch <= 4)
             add_steps(&lacking, i, 1);
@@ -317,10 +353,19 @@ TEST(steps_that_are_still_to_be_made_are_reckoned_with)
     static const uint32_t batches[] = {1, 2, 3, 4, 5};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         for (size_t j = 0; j < sizeof batches / sizeof batches[0]; j++) {
-            check_lacking("mlp:149x2", &tiny, batches[j], counts[i]);
+            check_lacking("mlp:149x2", &tiny, batches[j], counts[i], false);
             check_lacking("textcnn:embed=9,filters=33,hidden=70,dropout=0", &words, batches[j],
-                          counts[i]);
+                          counts[i], false);
         }
+}
+
+TEST(layers_are_read_where_they_are_said_to_lie)
+{
+    (void)state;
+    for (uint32_t batch = 1; batch <= 4; batch++) {
+        check_lacking("mlp:149x2", &tiny, batch, 3, true);
+        check_lacking("textcnn:embed=9,filters=33,hidden=70,dropout=0", &words, batch, 0, true);
+    }
 }
 
 TEST(who_gives_no_steps_stops_the_pass)
@@ -346,6 +391,7 @@ int main(void)
         cmocka_unit_test(filters_over_text_go_block_by_block),
         cmocka_unit_test(a_call_that_says_no_stops_the_pass),
         cmocka_unit_test(steps_that_are_still_to_be_made_are_reckoned_with),
+        cmocka_unit_test(layers_are_read_where_they_are_said_to_lie),
         cmocka_unit_test(who_gives_no_steps_stops_the_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,10 +45,13 @@ TEXTS = os.path.join(DATA.name, "texts.tsv")
 write_texts(TEXTS)
 
 
+MODEL = "textcnn:embed=16,filters=16,hidden=0,dropout=0"
+
+
 def train(*more):
-    return [program("trident"), "train", "--data", "tsv:" + TEXTS, "--model",
-            "textcnn:embed=16,filters=16,hidden=0,dropout=0", "--optimizer", "sgd", "--lr", "0.2",
-            "--batch", "4", "--schedule", "constant", *(str(m) for m in more)]
+    model = () if "--model" in more else ("--model", MODEL)
+    return [program("trident"), "train", "--data", "tsv:" + TEXTS, *model, "--optimizer", "sgd",
+            "--lr", "0.2", "--batch", "4", "--schedule", "constant", *(str(m) for m in more)]
 
 
 def trained(*more, **variables):
@@ -165,10 +168,10 @@ def sgd_is_direct_and_others_have_a_server():
     assert adam["local"] == "server", adam
 
 
-def parameters_of(*more):
+def parameters_of(*more, **variables):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.safetensors")
-        trained("--out", path, *more)
+        trained("--out", path, *more, **variables)
         return parameters(path)
 
 
@@ -218,6 +221,21 @@ def one_with_a_copy_of_its_own_learns_as_one_without():
     alone = parameters_of("--learners", 1, "--local", "direct", "--iterations", 40)
     check_alike(alone, parameters_of("--learners", 1, "--local", "replicas", "--iterations", 40),
                 "replicas")
+
+
+DEEP = ("--model", MODEL.replace("hidden=0", "hidden=32"))
+
+
+def a_layer_that_lies_there_once_is_learned_as_one_of_each():
+    deep = ("--local", "replicas", "--iterations", 40, *DEEP)
+    check_alike(parameters_of("--learners", 1, *deep, TRIDENT_LOCAL_COMMON="0"),
+                parameters_of("--learners", 1, *deep, TRIDENT_LOCAL_COMMON="1"), "common")
+    with tempfile.TemporaryDirectory() as folder:
+        for learners, epochs in ((3, 10), (2, 20)):
+            result = trained("--learners", learners, "--local", "replicas", "--epochs", epochs,
+                             "--evaluate-every", 3, "--checkpoint", folder, "--resume", *DEEP,
+                             TRIDENT_LOCAL_COMMON="1")
+            assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
 def rounds_can_be_repeated_bit_by_bit():
@@ -571,12 +589,13 @@ class Chaos:
             return [roles["server"]] if "server" in roles else []
         return [roles[self.draw.choice(learners)]] if learners else []
 
-    def fault(self, mode, locked, learners):
+    def fault(self, mode, locked, learners, common):
         """Who dies at which step, and what: half of them hold a lock there, if there is one."""
         push = ("taken", "half-full", "published")
         own = {"server": push, "direct": ("marked", "stepped"), "sync": push,
                "replicas": push + ("half-step", "stepped", "committed")}[mode]
         held = ("seats", "held") if mode == "replicas" else ("seats",)
+        held += ("set", "set") if common else ()
         if locked and mode in ("server", "direct"):
             held = ("reading", "pull") + (("writing",) if mode == "direct" else ())
         if mode in SERVED and self.draw.random() < 0.3:
@@ -598,14 +617,19 @@ class Chaos:
         if mode == "replicas":
             locked = copies = False
         variables = {"TRIDENT_LOCAL_COPIES": "on"} if copies else {}
+        common = mode == "replicas" and draw.random() < 0.7
+        if common:  # the hidden layer lies there once
+            variables["TRIDENT_LOCAL_COMMON"] = "1"
+            self.counts["common layers"] += 1
         if draw.random() < 0.5:
-            variables["TRIDENT_LOCAL_FAULT"] = self.fault(mode, locked, learners)
+            variables["TRIDENT_LOCAL_FAULT"] = self.fault(mode, locked, learners, common)
         kills = [draw.choice(("learner", "learner", "learner", "server", "all", "launcher"))
                  for _ in range(draw.choice((1, 1, 2, 3)))]
         what = (f"{mode}, {learners} learners, {restarts} restarts, {'' if locked else 'not '}locked, "
                 f"{variables}, killing {kills}")
         process = start("--learners", learners, "--local", mode, "--learner-restarts", restarts,
                         *(("--locked",) if locked else ()),
+                        *(DEEP if common else ()),
                         "--epochs", 30 if jobs.FEW else 120, **variables)
         seen = set()
         for kind in kills:
@@ -656,7 +680,8 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          learners_with_copies_of_their_own_learn, sgd_is_direct_and_others_have_a_server,
          a_round_of_two_is_a_step_of_one_with_twice_the_batch, steps_of_its_own_add_up,
          learners_that_exchange_seldom_learn_and_resume,
-         one_with_a_copy_of_its_own_learns_as_one_without, rounds_can_be_repeated_bit_by_bit,
+         one_with_a_copy_of_its_own_learns_as_one_without,
+         a_layer_that_lies_there_once_is_learned_as_one_of_each, rounds_can_be_repeated_bit_by_bit,
          more_learners_than_cores, two_jobs_do_not_meet,
          settings_of_workers_do_not_concern_learners,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,

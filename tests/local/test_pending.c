@@ -253,7 +253,7 @@ TEST(who_has_made_all_steps_can_be_copied_in_a_pause)
         if (turn < 2)
             local_catch_up(learner, 3, ROWS);
         else
-            local_settle(learner);
+            assert_int_equal(local_settle(learner, NULL), TRI_OK);
         assert_true(is_quiet(&job->seats[0]));
         struct local_learner *other = rig_join(job, (struct local_learner_options){.seat = 1});
         check(local_weights(other, 0), &(struct local_pending){0}, sums[0]);
@@ -471,7 +471,7 @@ TEST(a_snapshot_of_its_own_has_them)
     assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
     for (uint32_t i = 0; i < 5; i++)
         assert_true(count_one(learner));
-    local_snapshot_own(learner, &snapshot);
+    assert_int_equal(local_snapshot_own(learner, &snapshot, NULL), TRI_OK);
     assert_int_equal(snapshot.version, 4); /* the last is published, and not looked at */
     for (uint32_t k = 0; k < FLOATS_OF; k++)
         assert_true(snapshot.weights[k] == 4);

@@ -346,7 +346,7 @@ TEST(after_a_restore_all_go_on_from_it)
     for (int i = 0; i < 5; i++)
         assert_true(rig_push(job, learner, 1, -1));
     assert_int_equal(local_flush(learner, NULL), TRI_OK);
-    local_snapshot_own(learner, &snapshot);
+    assert_int_equal(local_snapshot_own(learner, &snapshot, NULL), TRI_OK);
     assert_true(snapshot.exact);
     assert_int_equal(snapshot.version, 5);
     for (int i = 0; i < 4; i++)
