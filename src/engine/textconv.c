@@ -146,24 +146,39 @@ static void weigh(struct op *op)
         weigh_dense(op);
 }
 
-/* The first sample and filter from `place` on that has a gradient. */
-static size_t next_on(const struct op *op, size_t place)
+/* The first filter from f on that sample k has a gradient for. */
+static size_t next_on(const struct op *op, size_t k, size_t f)
 {
-    const struct conv *conv = op->own;
-    while (place < conv->shape.batch * conv->shape.filters && !is_on(op, place))
-        place++;
-    return place;
+    const size_t filters = ((const struct conv *)op->own)->shape.filters;
+    const float *out = op->out.data + k * filters;
+    while (f < filters && !(out[f] > 0))
+        f++;
+    return f;
 }
 
 /* Layers behind this one have driven the filters out of the near caches, and which come next only
  * this knows. */
-static void fetch_filter(const struct op *op, size_t f)
+static void fetch_filter(const float *w, size_t cols)
 {
     enum { LINE = 16 }; /* floats */
-    const struct conv *conv = op->own;
-    const size_t cols = conv->shape.window * conv->shape.width;
     for (size_t i = 0; i < cols; i += LINE)
-        __builtin_prefetch(op->param->weights + f * cols + i);
+        __builtin_prefetch(w + i);
+}
+
+static void backward_sample(const struct op *op, size_t k, float *diff)
+{
+    const struct conv *conv = op->own;
+    const struct textconv_shape *s = &conv->shape;
+    const size_t cols = s->window * s->width;
+    for (size_t f = next_on(op, k, 0), next; f < s->filters; f = next) {
+        const size_t place = k * s->filters + f;
+        const struct textconv_part part = textconv_part(s, conv->at[place]);
+        next = next_on(op, k, f + 1);
+        if (next < s->filters)
+            fetch_filter(op->param->weights + next * cols, cols);
+        textconv_row(conv->kernel, op->diff.data[place], op->param->weights + f * cols + part.w,
+                     diff + part.x, part.floats, true);
+    }
 }
 
 static void backward(struct op *op)
@@ -173,17 +188,11 @@ static void backward(struct op *op)
     struct op *in = op->in[0];
     if (!in->wants_diff)
         return;
-    const size_t text = s->length * s->width, cols = s->window * s->width;
+    const size_t text = s->length * s->width;
     if (!in->diff_written)
         memset(in->diff.data, 0, s->batch * text * sizeof(float));
-    for (size_t place = next_on(op, 0), next; place < s->batch * s->filters; place = next) {
-        const size_t k = place / s->filters, f = place % s->filters;
-        const struct textconv_part part = textconv_part(s, conv->at[place]);
-        next = next_on(op, place + 1);
-        fetch_filter(op, next % s->filters);
-        textconv_row(conv->kernel, op->diff.data[place], op->param->weights + f * cols + part.w,
-                     in->diff.data + k * text + part.x, part.floats, true);
-    }
+    for (size_t k = 0; k < s->batch; k++)
+        backward_sample(op, k, in->diff.data + k * text);
     in->diff_written = true;
 }
 
