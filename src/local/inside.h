@@ -111,6 +111,7 @@ struct head {
     uint32_t lock_event;
     char pad1[LINE];
     uint64_t set;      /* the number of the set that is read: sets.h. Sequentially consistent */
+    uint32_t makes;    /* who has the lock of makers, or had it last */
     uint32_t draining; /* somebody waits until nobody reads the set before it. Likewise */
     char pad4[LINE];
     uint32_t work; /* event: something for the server to do */

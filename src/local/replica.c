@@ -442,12 +442,16 @@ static tri_status settle_sets(struct local_learner *learner, bool looks, tri_err
     tri_status status = sets_lock(learner, err); /* sets.pml: SETTLE */
     if (status != TRI_OK)
         return status;
-    if (looks || is_ahead(learner)) {
+    looks = looks || is_ahead(learner);
+    if (looks && sets_are_full(learner))
+        status = sets_make(learner, &learner->replica->stepper, err);
+    if (looks && status == TRI_OK) {
         look_now(learner);
         replica_take(learner);
         flush(learner);
     }
-    status = sets_make(learner, &learner->replica->stepper, err);
+    if (status == TRI_OK)
+        status = sets_make(learner, &learner->replica->stepper, err);
     sets_unlock(learner);
     return status;
 }

@@ -176,6 +176,11 @@ static size_t largest(const struct local_learner *learner)
     return most;
 }
 
+bool sets_are_full(const struct local_learner *learner)
+{
+    return largest(learner) >= TOO_LARGE;
+}
+
 /* ---- reading ---- */
 
 /* Who waits until nobody reads some set sleeps. */
@@ -299,12 +304,16 @@ static tri_status make(struct local_learner *learner, const struct stepper *step
     return TRI_OK;
 }
 
-static bool try_lock(struct local_job *job, uint32_t timeout_ms)
+static bool try_lock(const struct local_learner *learner, uint32_t timeout_ms)
 {
-    const enum robust_got got = robust_lock(&job->head->maker, timeout_ms);
+    struct head *head = learner->job->head;
+    const enum robust_got got = robust_lock(&head->maker, timeout_ms);
     if (got == ROBUST_TAKEN_UP)
-        bump(&job->head->locks_taken_up, 1);
-    return got == ROBUST_HELD || got == ROBUST_TAKEN_UP;
+        bump(&head->locks_taken_up, 1);
+    if (got != ROBUST_HELD && got != ROBUST_TAKEN_UP)
+        return false;
+    store32(&head->makes, learner->seat);
+    return true;
 }
 
 tri_status sets_lock(struct local_learner *learner, tri_error *err)
@@ -312,8 +321,8 @@ tri_status sets_lock(struct local_learner *learner, tri_error *err)
     struct local_job *job = learner->job;
     struct wait wait = wait_begin(job);
     tri_status status = TRI_OK;
-    char who[32];
-    while (!try_lock(job, SLICE_MS) && status == TRI_OK) {
+    char who[32], what[64];
+    while (!try_lock(learner, SLICE_MS) && status == TRI_OK) {
         if (clock_us() >= wait.deadline_us && is_watched(job))
             wait = wait_begin(job);
         const uint64_t now = clock_us();
@@ -324,7 +333,9 @@ tri_status sets_lock(struct local_learner *learner, tri_error *err)
         local_touch(learner);
     }
     (void)snprintf(who, sizeof who, "learner %u", learner->seat);
-    return wait_failed(&wait, status, who, "the lock of who steps common layers", err);
+    (void)snprintf(what, sizeof what, "learner %u, which steps common layers",
+                   load32(&job->head->makes));
+    return wait_failed(&wait, status, who, what, err);
 }
 
 void sets_unlock(struct local_learner *learner)
@@ -338,9 +349,9 @@ tri_status sets_relieve(struct local_learner *learner, const struct stepper *ste
     struct local_job *job = learner->job;
     if (learner->sets == NULL || largest(learner) < LARGE)
         return TRI_OK;
-    const bool must = largest(learner) >= TOO_LARGE;
+    const bool must = sets_are_full(learner);
     tri_status status = must ? sets_lock(learner, err) : TRI_OK;
-    if (status != TRI_OK || (!must && !try_lock(job, 0)))
+    if (status != TRI_OK || (!must && !try_lock(learner, 0)))
         return status;
     const uint64_t number = set_now(job);
     drop(learner, number);
@@ -363,7 +374,7 @@ tri_status sets_make(struct local_learner *learner, const struct stepper *steppe
 
 /* ---- opening ---- */
 
-/* One look may bring the slots of all. */
+/* One look may bring the slots of all, and comes to piles that are not full. */
 static bool open_pile(const struct local_job *job, uint32_t layer, struct set_pile *pile)
 {
     const struct local_layer *shape = &job->layers[layer];

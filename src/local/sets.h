@@ -67,6 +67,9 @@ uint64_t sets_number(const struct local_learner *learner); /* of the set that it
 /* Nothing is in the piles, and the set is what the learner's row of `taken` says. */
 bool sets_are_settled(const struct local_learner *learner);
 
+/* There may be no room for what another look brings: a set must be made first. */
+bool sets_are_full(const struct local_learner *learner);
+
 /* Large piles become a set, if nobody else makes one and nobody is in the way; very large ones in
  * any case: then it waits. Reads none meanwhile. */
 tri_status sets_relieve(struct local_learner *learner, const struct stepper *stepper,

@@ -236,7 +236,7 @@ TEST(a_set_that_somebody_reads_stays)
     assert_true(push_one(one));
     assert_int_equal(local_refresh(one, NULL), TRI_OK); /* it does */
     assert_true(iterate(two));
-    assert_int_equal(local_flush(one, NULL), TRI_OK);
+    assert_int_equal(local_refresh(one, NULL), TRI_OK);
     local_leave(two);
     local_leave(one);
     check_all(local_shared(job, COMMON), (float)(pushed + 2));
