@@ -233,6 +233,7 @@ TEST(a_set_that_somebody_reads_stays)
     assert_int_equal(status, TRI_ETIMEOUT);
     assert_non_null(strstr(err.text, "learner 0 to begin its next iteration"));
     assert_int_equal(set_now(job), SETS_FIRST + 1);
+    assert_true(sets_are_full(two)); /* before that it has gone on with what it had */
     assert_true(push_one(one));
     assert_int_equal(local_refresh(one, NULL), TRI_OK); /* it does */
     assert_true(iterate(two));
@@ -270,6 +271,31 @@ TEST(who_settles_takes_what_the_set_has)
     rig_remove(job);
 }
 
+/* The others go on, and make the next one. */
+TEST(the_set_that_goes_with_a_copy_stays)
+{
+    (void)state;
+    struct local_job *job = create(2);
+    struct local_learner *one = join(job, 0), *two = join(job, 1);
+    struct local_snapshot snapshot;
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_true(iterate(one));
+    assert_int_equal(local_settle(one, NULL), TRI_OK);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_true(iterate(two));
+    assert_true(set_now(job) > sets_number(one));
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_true(snapshot.exact);
+    assert_int_equal(snapshot.version, 5);
+    check_snapshot(job, &snapshot);
+    assert_int_equal(local_refresh(one, NULL), TRI_OK);
+    local_leave(two);
+    local_leave(one);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
 TEST(who_comes_later_begins_with_the_set)
 {
     (void)state;
@@ -279,6 +305,8 @@ TEST(who_comes_later_begins_with_the_set)
         assert_true(iterate(one));
     assert_int_equal(local_settle(one, NULL), TRI_OK);
     struct local_learner *two = join(job, 1);
+    assert_int_equal(sets_number(two), sets_number(one)); /* which nobody writes to meanwhile */
+    check_all(local_weights(two, COMMON), 19);
     for (uint32_t i = 0; i < 20; i++)
         assert_true(iterate(i % 2 == 0 ? one : two));
     local_leave(one);
@@ -289,32 +317,6 @@ TEST(who_comes_later_begins_with_the_set)
     local_leave(three);
     check_all(local_shared(job, COMMON), 60);
     check_all(local_shared(job, OWN), 60);
-    rig_remove(job);
-}
-
-TEST(a_snapshot_is_put_back_in_common_layers)
-{
-    (void)state;
-    struct local_job *job = create(1);
-    struct local_learner *learner = join(job, 0);
-    struct local_snapshot snapshot;
-    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
-    for (uint32_t i = 0; i < 9; i++)
-        assert_true(iterate(learner));
-    assert_int_equal(local_snapshot_own(learner, &snapshot, NULL), TRI_OK);
-    const float then = (float)snapshot.version;
-    for (uint32_t i = 0; i < 30; i++)
-        assert_true(iterate(learner));
-    local_leave(learner);
-    assert_int_equal(local_restore(job, &snapshot, true, NULL), TRI_OK);
-    check_all(local_shared(job, COMMON), then);
-    learner = join(job, 0);
-    for (uint32_t i = 0; i < 30; i++)
-        assert_true(iterate(learner));
-    local_leave(learner);
-    check_all(local_shared(job, COMMON), then + 30);
-    check_all(local_shared(job, OWN), then + 30);
-    local_snapshot_close(job, &snapshot);
     rig_remove(job);
 }
 
@@ -456,6 +458,36 @@ TEST(a_learner_may_die_while_it_makes_a_set)
     kill_one(LOCAL_AT_HELD, 0);
 }
 
+/* Of one that has died with steps to be made, and gradients that are in no set. */
+TEST(a_snapshot_is_put_back_in_common_layers)
+{
+    (void)state;
+    const struct local_options options = options_of(1);
+    struct local_job *job = rig_create(&options);
+    struct local_learner *learner = join(job, 0);
+    struct local_snapshot snapshot;
+    uint32_t seat = 0;
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    for (uint32_t i = 0; i < 9; i++)
+        assert_true(iterate(learner));
+    assert_int_equal(local_snapshot_own(learner, &snapshot, NULL), TRI_OK);
+    const float then = (float)snapshot.version;
+    local_leave(learner);
+    assert_int_equal(
+        rig_wait(rig_fork(&options, LOCAL_AT_PUBLISHED, DEATHS - 6, learn_apart, &seat)), -SIGKILL);
+    (void)local_bury(job);
+    assert_int_equal(local_restore(job, &snapshot, true, NULL), TRI_OK);
+    check_all(local_shared(job, COMMON), then);
+    learner = join(job, 0);
+    for (uint32_t i = 0; i < 30; i++)
+        assert_true(iterate(learner));
+    local_leave(learner);
+    check_all(local_shared(job, COMMON), then + 30);
+    check_all(local_shared(job, OWN), then + 30);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,11 +496,12 @@ int main(void)
         cmocka_unit_test(a_set_is_what_its_factors_make),
         cmocka_unit_test(a_set_that_somebody_reads_stays),
         cmocka_unit_test(who_settles_takes_what_the_set_has),
+        cmocka_unit_test(the_set_that_goes_with_a_copy_stays),
         cmocka_unit_test(who_comes_later_begins_with_the_set),
-        cmocka_unit_test(a_snapshot_is_put_back_in_common_layers),
         cmocka_unit_test(layers_that_cannot_be_common_are_refused),
         cmocka_unit_test(learners_that_come_go_on_and_are_copied_agree),
         cmocka_unit_test(a_learner_may_die_while_it_makes_a_set),
+        cmocka_unit_test(a_snapshot_is_put_back_in_common_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
