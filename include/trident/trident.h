@@ -175,9 +175,11 @@ typedef struct tri_layer_info {
     uint32_t window_floats; /* above 0: updates are windows, of so many floats of v in each of
                                their max_factor_rows rows (see tri_update_info) */
     int reads_pending;      /* non-zero: in the loop the program reads this layer by
-                               tri_sync_pending alone. A large layer of factors then lies in memory
-                               once for all ranks, not once for each: it has no place of its own,
-                               and tri_shared gives NULL */
+                               tri_sync_pending. A large layer of factors then lies in memory once
+                               for all ranks, not once for each: tri_shared gives NULL, and
+                               `weights` gets values in tri_sync, tri_checksum and tri_finish
+                               only. Large: rows x cols is at least the setting local_common, and
+                               more than max_factor_rows x (rows + cols) */
 } tri_layer_info;
 #ifdef __cplusplus
 inline tri_layer_info tri_layer_info_init(void)
@@ -336,12 +338,13 @@ tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error 
  *     y[m] = weights[m] . x + bias[m] + sum over k of u[k][m] * (v[k] . x + 1), the 1 for the bias
  *     dx   = weights^T dy + sum over k of v[k] * (u[k] . dy)
  * With mode = local, local = replicas, for layers of factors whose parameters are read in place
- * (tri_shared) or that were described with reads_pending; elsewhere it is tri_sync, and the count
- * 0. It holds until the iteration ends, or tri_sync, tri_sync_rows or tri_checksum makes the steps.
- * Before a long pause call tri_sync for every layer: nobody can begin with a copy of this rank's
- * parameters that lacks steps. */
+ * (tri_shared), and for large ones that were described with reads_pending; elsewhere it is
+ * tri_sync, the count 0, and weights and bias are where they were described. It holds until the
+ * iteration ends, also after tri_update and without params_busy; or until tri_sync, tri_sync_rows
+ * or tri_checksum makes the steps. Before a long pause call tri_sync for every layer: nobody can
+ * begin with a copy of this rank's parameters that lacks steps. */
 typedef struct tri_pending {
-    uint32_t count;
+    uint32_t count;              /* less than 64 + 16 x ranks x max_factor_rows */
     const float *u, *v;          /* count x rows, count x cols; the library's */
     const float *weights, *bias; /* where the layer is to be read: with reads_pending it may be
                                     somewhere else in every iteration */

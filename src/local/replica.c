@@ -407,7 +407,8 @@ static void look_now(struct local_learner *learner)
 static tri_status look(struct local_learner *learner, tri_error *err)
 {
     begin_change(learner);
-    sets_let_go(learner); /* or who makes a set might wait for one who waits for the lock */
+    /* Or who makes a set might wait for one who waits for the lock. */
+    sets_let_go(learner); /* sets.pml: BEGIN: unpin */
     tri_status status = sets_relieve(learner, &learner->replica->stepper, err);
     if (status == TRI_OK)
         look_now(learner);
@@ -439,7 +440,7 @@ static bool is_ahead(const struct local_learner *learner)
 /* Under the lock nobody makes a set, so that what has been published is all that one can have. */
 static tri_status settle_sets(struct local_learner *learner, bool looks, tri_error *err)
 {
-    tri_status status = sets_lock(learner, err); /* sets.pml: SETTLE */
+    tri_status status = sets_lock(learner, err); /* sets.pml: SETTLE: lock */
     if (status != TRI_OK)
         return status;
     looks = looks || is_ahead(learner);

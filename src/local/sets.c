@@ -137,7 +137,7 @@ static void drop(struct local_learner *learner, uint64_t number)
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         if (job->layers[l].common)
             drop_old(&sets->piles[l], &job->layers[l], set_counts(job, number));
-    sets->dropped = number; /* sets.pml: DROP */
+    sets->dropped = number; /* sets.pml: ADOPT: drop, MAKE: drop */
 }
 
 void sets_take(struct local_learner *learner, uint32_t layer, const uint64_t *upto)
@@ -190,7 +190,7 @@ static void read_set(struct local_learner *learner, uint64_t number)
     say(&job->seats[learner->seat].reads_set, number);
     learner->sets->reads = number;
     if (is_draining(job))
-        event_wake(&job->head->news); /* sets.pml: WAKE */
+        event_wake(&job->head->news); /* sets.pml: BEGIN: wake */
 }
 
 void sets_begin(struct local_learner *learner)
@@ -212,8 +212,8 @@ void sets_adopt(struct local_learner *learner)
     uint64_t number;
     do {
         number = set_now(learner->job);
-        read_set(learner, number); /* sets.pml: ADOPT */
-    } while (set_now(learner->job) != number);
+        read_set(learner, number);             /* sets.pml: ADOPT: pin */
+    } while (set_now(learner->job) != number); /* sets.pml: ADOPT: check */
     drop(learner, number);
 }
 
@@ -240,7 +240,7 @@ static tri_status await_readers(struct local_learner *learner, uint64_t number, 
     tri_status status = TRI_OK;
     uint32_t reader;
     char who[32], what[64] = "";
-    set_draining(job, 1);
+    set_draining(job, 1); /* sets.pml: MAKE: flag */
     while (status == TRI_OK && (reader = who_reads(job, number)) != LOCAL_ANY) {
         const uint32_t key = event_key(&job->head->news);
         bool idle = false;
@@ -287,17 +287,17 @@ static tri_status make(struct local_learner *learner, const struct stepper *step
 {
     struct local_job *job = learner->job;
     struct sets *sets = learner->sets;
-    tri_status status = await_readers(learner, number - 1, err); /* sets.pml: DRAIN */
+    tri_status status = await_readers(learner, number - 1, err); /* sets.pml: MAKE: look */
     if (status != TRI_OK)
         return status;
     const uint64_t *taken = taken_row(job, learner->seat), *old = set_counts(job, number);
     uint64_t *counts = set_counts(job, number + 1);
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         if (job->layers[l].common)
-            write_layer(learner, stepper, l, number); /* sets.pml: WRITE */
+            write_layer(learner, stepper, l, number); /* sets.pml: MAKE: write */
     for (uint32_t w = 0; w < job->head->learners; w++)
         store(&counts[w], taken[w] > load(&old[w]) ? taken[w] : load(&old[w]));
-    say(&job->head->set, number + 1); /* sets.pml: COMMIT */
+    say(&job->head->set, number + 1); /* sets.pml: MAKE: commit */
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         sets->piles[l].pile.count = 0;
     sets->dropped = number + 1;

@@ -262,17 +262,28 @@ tri_status local_snapshot_own(struct local_learner *learner, struct local_snapsh
     return status;
 }
 
+/* A learner that is buried keeps its copy, but not the set that it has read: others may have
+ * written to it since. */
+static bool source_was_kept(const struct local_job *job, const struct source *source)
+{
+    return !has_sets(job) || source->reader == load32(&job->head->base) ||
+           __atomic_load_n(&job->seats[source->reader].whole, __ATOMIC_SEQ_CST) != 0;
+}
+
 static tri_status take_replica(struct local_job *job, struct local_snapshot *out, tri_error *err)
 {
     enum { MOST_MS = 3000 }; /* a watchdog has more to do, and takes another one soon */
-    struct source source;
-    tri_status status = source_hold(job, LOCAL_ANY, MOST_MS, &source, err);
-    if (status != TRI_OK)
-        return status;
-    reach(job, LOCAL_AT_HELD);
-    snapshot_of(job, source.reader, out);                            /* replicas.pml: SNAPSHOT */
-    out->exact = out->exact && source.exact && !local_stopping(job); /* which lets nobody rest */
-    source_let_go(job);
+    for (bool kept = false; !kept;) {
+        struct source source;
+        tri_status status = source_hold(job, LOCAL_ANY, MOST_MS, &source, err);
+        if (status != TRI_OK)
+            return status;
+        reach(job, LOCAL_AT_HELD);
+        snapshot_of(job, source.reader, out); /* replicas.pml: SNAPSHOT; sets.pml: COPY */
+        kept = source_was_kept(job, &source); /* sets.pml: COPY: thrown away */
+        out->exact = out->exact && source.exact && !local_stopping(job); /* nobody rests then */
+        source_let_go(job);
+    }
     return TRI_OK;
 }
 

@@ -458,6 +458,73 @@ TEST(a_learner_may_die_while_it_makes_a_set)
     kill_one(LOCAL_AT_HELD, 0);
 }
 
+static int settle_and_wait(struct local_job *job, void *arg)
+{
+    struct local_learner *learner;
+    const int *pipe_to = arg;
+    if (local_join(job, &(struct local_learner_options){.seat = 0}, &learner, NULL) != TRI_OK)
+        return 2;
+    for (uint32_t i = 0; i < 6; i++)
+        if (!iterate(learner))
+            return 1;
+    if (local_settle(learner, NULL) != TRI_OK || write(pipe_to[1], "!", 1) != 1)
+        return 1;
+    for (;;)
+        (void)pause();
+}
+
+struct scene {
+    struct local_job *job;
+    struct local_learner *learner;
+    pid_t source;
+};
+
+/* The source dies when it is held, and the sets go on. */
+static void source_dies(void *ctx, enum local_step at)
+{
+    struct scene *scene = ctx;
+    (void)at;
+    if (scene->source == 0)
+        return;
+    (void)kill(scene->source, SIGKILL);
+    (void)rig_wait(scene->source);
+    scene->source = 0;
+    (void)local_bury(scene->job);
+    for (uint32_t i = 0; i < 30; i++)
+        assert_true(iterate(scene->learner));
+    assert_int_equal(local_settle(scene->learner, NULL), TRI_OK);
+}
+
+TEST(a_set_of_one_that_dies_while_it_is_copied_does_not_count)
+{
+    (void)state;
+    const struct local_options options = options_of(2);
+    struct local_job *job = rig_create(&options);
+    struct scene scene = {.job = job};
+    struct local_faults faults = {.at = LOCAL_AT_HELD, .hit = source_dies, .ctx = &scene};
+    struct local_snapshot snapshot;
+    int pipe_to[2];
+    char told;
+    assert_int_equal(pipe(pipe_to), 0);
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    scene.source = rig_fork(&options, LOCAL_AT_NOTHING, 0, settle_and_wait, pipe_to);
+    assert_int_equal(read(pipe_to[0], &told, 1), 1);
+    scene.learner = join(job, 1);
+    assert_true(iterate(scene.learner) && iterate(scene.learner)); /* it is not quiet */
+    local_set_faults(job, &faults);
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    local_set_faults(job, NULL);
+    assert_int_equal(scene.source, 0);
+    assert_true(snapshot.exact);
+    assert_int_equal(snapshot.version, 6 + 31); /* that of the other */
+    check_snapshot(job, &snapshot);
+    local_leave(scene.learner);
+    local_snapshot_close(job, &snapshot);
+    (void)close(pipe_to[0]);
+    (void)close(pipe_to[1]);
+    rig_remove(job);
+}
+
 /* Of one that has died with steps to be made, and gradients that are in no set. */
 TEST(a_snapshot_is_put_back_in_common_layers)
 {
@@ -501,6 +568,7 @@ int main(void)
         cmocka_unit_test(layers_that_cannot_be_common_are_refused),
         cmocka_unit_test(learners_that_come_go_on_and_are_copied_agree),
         cmocka_unit_test(a_learner_may_die_while_it_makes_a_set),
+        cmocka_unit_test(a_set_of_one_that_dies_while_it_is_copied_does_not_count),
         cmocka_unit_test(a_snapshot_is_put_back_in_common_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
