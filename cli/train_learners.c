@@ -396,11 +396,29 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
     return train_show(launch->cli, &launch->heard.outcome, launch->request, out, err);
 }
 
+/* What only options say to learners, and would be passed over in silence. */
+static tri_status check_settings(const struct settings *settings,
+                                 const struct train_settings *given, tri_error *err)
+{
+    const char *name = settings->checkpoint != NULL && given->checkpoint == NULL ? "checkpoint"
+                       : settings->locked && !given->locked                      ? "locked"
+                                                                                 : NULL;
+    if (name == NULL)
+        return TRI_OK;
+    fail(err, TRI_EINPUT, "the setting '%s' of the environment or a file does not reach learners",
+         name);
+    fail_next(err, "say it as an option: --%s%s", name,
+              settings->checkpoint != NULL && given->checkpoint == NULL ? " DIR" : "");
+    return TRI_EINPUT;
+}
+
 static tri_status open_all(struct launch *launch, int argc, const char *const *argv, tri_error *err)
 {
     const struct mem *mem = launch->cli->mem;
     struct settings settings;
     tri_status status = settings_read(NULL, false, &settings, err);
+    if (status == TRI_OK)
+        status = check_settings(&settings, &launch->request->settings, err);
     if (status == TRI_OK)
         status = local_mode_find(launch->request->local, &launch->mode, err);
     if (status != TRI_OK)

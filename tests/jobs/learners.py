@@ -263,6 +263,13 @@ def settings_of_workers_do_not_concern_learners():
         assert trained("--learners", 2, "--iterations", 5, **{name: value})["learners"] == 2
 
 
+def settings_that_would_not_reach_learners_are_refused():
+    for name, value, option in (("TRIDENT_CHECKPOINT", "somewhere", "--checkpoint DIR"),
+                                ("TRIDENT_LOCKED", "on", "--locked")):
+        code, _, err = jobs.alone(train("--learners", 2, "--iterations", 5), **{name: value})
+        assert code == 2 and option in err, (code, err)
+
+
 def under_another_launcher_they_share_memory_too():
     for mode in SOME:
         code, out, err = jobs.alone([program("trident"), "run", "-n", "3", "--",
@@ -684,6 +691,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_layer_that_lies_there_once_is_learned_as_one_of_each, rounds_can_be_repeated_bit_by_bit,
          more_learners_than_cores, two_jobs_do_not_meet,
          settings_of_workers_do_not_concern_learners,
+         settings_that_would_not_reach_learners_are_refused,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
          a_job_is_resumed_by_any_number_of_either_kind,
          programs_save_and_resume_in_shared_memory_too,
