@@ -121,7 +121,8 @@ static bool lock_copies(struct local_learner *learner)
 }
 
 /* Looks once more under the lock: so the last who leaves has the last gradient of all who left
- * before. One store makes its copy the one that who comes later begins with. */
+ * before. One store makes its copy the one that who comes later begins with; also when common
+ * layers could not get the last steps, for the base before it may lack far more. */
 void replica_leave(struct local_learner *learner)
 {
     struct local_job *job = learner->job;
@@ -136,7 +137,9 @@ void replica_leave(struct local_learner *learner)
     }
     store32(&job->seats[learner->seat].whole, 0); /* replicas.pml: LEAVE: not whole */
     if (replica_flush(learner, NULL) != TRI_OK)
-        log_write(job->log, LOG_WARN, "learner %u leaves steps of common layers to be made",
+        log_write(job->log, LOG_WARN,
+                  "learner %u leaves, and common layers lack its last steps: somebody who stands "
+                  "still reads an old set",
                   learner->seat);
     store32(&job->head->base, learner->seat); /* replicas.pml: LEAVE: base */
     robust_unlock(&job->head->snapshot);

@@ -255,6 +255,7 @@ static tri_status await_readers(struct local_learner *learner, uint64_t number, 
             status = TRI_OK;
         }
         if (status == TRI_EEVICTED && clock_us() - wait.since_us < LAST_US) { /* all end soon */
+            (void)local_bury(job);
             clock_sleep_us(1000);
             status = TRI_OK;
         }
@@ -322,7 +323,7 @@ tri_status sets_lock(struct local_learner *learner, tri_error *err)
     struct wait wait = wait_begin(job);
     tri_status status = TRI_OK;
     char who[32], what[64];
-    while (!try_lock(learner, SLICE_MS) && status == TRI_OK) {
+    while (status == TRI_OK && !try_lock(learner, SLICE_MS)) { /* who fails does not hold it */
         if (clock_us() >= wait.deadline_us && is_watched(job))
             wait = wait_begin(job);
         const uint64_t now = clock_us();

@@ -245,6 +245,45 @@ TEST(a_set_that_somebody_reads_stays)
     rig_remove(job);
 }
 
+struct holder {
+    struct local_job *job;
+    uint32_t held, let_go;
+};
+
+static void *hold_lock(void *arg)
+{
+    struct holder *holder = arg;
+    (void)robust_lock(&holder->job->head->maker, 1000);
+    __atomic_store_n(&holder->held, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&holder->let_go, __ATOMIC_SEQ_CST) == 0)
+        (void)sched_yield();
+    robust_unlock(&holder->job->head->maker);
+    return NULL;
+}
+
+TEST(who_waits_for_the_lock_in_vain_says_for_whom_and_does_not_hold_it)
+{
+    (void)state;
+    struct local_options options = options_of(1);
+    options.wait_ms = 50;
+    struct local_job *job = rig_create(&options);
+    struct local_learner *learner = join(job, 0);
+    struct holder holder = {.job = job};
+    tri_error err = {0};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, hold_lock, &holder), 0);
+    while (__atomic_load_n(&holder.held, __ATOMIC_SEQ_CST) == 0)
+        (void)sched_yield();
+    assert_int_equal(sets_lock(learner, &err), TRI_ETIMEOUT);
+    assert_non_null(strstr(err.text, "learner 0, which steps common layers"));
+    __atomic_store_n(&holder.let_go, 1, __ATOMIC_SEQ_CST);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sets_lock(learner, &err), TRI_OK);
+    sets_unlock(learner);
+    local_leave(learner);
+    rig_remove(job);
+}
+
 /* A set may have gradients in it that this learner has not taken: a copy of it has them in all
  * layers or in none. */
 TEST(who_settles_takes_what_the_set_has)
@@ -562,6 +601,7 @@ int main(void)
         cmocka_unit_test(a_copy_has_the_steps_that_are_still_to_be_made),
         cmocka_unit_test(a_set_is_what_its_factors_make),
         cmocka_unit_test(a_set_that_somebody_reads_stays),
+        cmocka_unit_test(who_waits_for_the_lock_in_vain_says_for_whom_and_does_not_hold_it),
         cmocka_unit_test(who_settles_takes_what_the_set_has),
         cmocka_unit_test(the_set_that_goes_with_a_copy_stays),
         cmocka_unit_test(who_comes_later_begins_with_the_set),
