@@ -480,7 +480,7 @@ static void kill_one(enum local_step at, uint32_t nth)
     local_stats(job, &stats);
     rig_check_counts(job, &stats.counts);
     assert_true(stats.counts.lost <= 1);
-    assert_true(stats.counts.applied >= 2 * DEATHS);
+    assert_true(stats.counts.applied >= (uint64_t)2 * DEATHS);
     check_all(local_shared(job, COMMON), (float)stats.counts.applied);
     check_all(local_shared(job, OWN), (float)stats.counts.applied);
     rig_remove(job);

@@ -84,7 +84,7 @@ TEST(workers_together_see_what_one_would)
     make_fixture(&f);
     struct loader *ours[WORKERS], *one = NULL;
     const struct loader_options alone = {
-        .data = &f.text, .batch = ALL, .workers = 1, .seed = 8, .start = 2 * ALL};
+        .data = &f.text, .batch = ALL, .workers = 1, .seed = 8, .start = (uint64_t)2 * ALL};
     assert_int_equal(loader_open(&alone, &mem_libc, &one, NULL), TRI_OK);
     for (uint32_t r = 0; r < WORKERS; r++)
         ours[r] = open_loader(&f.text, r, WORKERS, 2);
