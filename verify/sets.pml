@@ -1,14 +1,13 @@
 /* Large layers that all learners have in common, in two sets: one is read while the next is made.
  * What a set lacks still, each learner has on a pile of its own. Anybody may die at any step.
- * verify/README.md says what is modelled; comments "sets.pml: ADOPT" in src/local/ (sets.c,
- * replica.c) mark each step: ADOPT, WAKE, DROP, LOOK, TAKE, READ, PUBLISH; MAKE, which is DRAIN,
- * WRITE and COMMIT; SETTLE, REST, COPY; JOIN, LEAVE; BURY, DIE.
+ * verify/README.md says what is modelled; comments "sets.pml: ADOPT" in src/local/ mark each step:
+ * BEGIN, MAKE, SPACE, LOOK, ADOPT, TAKE, COMMIT, READ, PUBLISH, SETTLE, REST, COPY, JOIN, LEAVE,
+ * BURY, DIE.
  *
  * -DN=n  learners       -DS=n  slots of each      -DG=n -DG0=n -DG1=n -DG2=n  gradients of each
- * -DT=n  a pile of so many may be made into a set -DH=n  one of so many must be
- * -DK=n  copies that somebody takes (snapshots)   -DSTAY=mask  who stays for the result
+ * -DT=n  a pile of so many is made into a set     -DK=n  copies that somebody takes (a snapshot)
  * -DD=n  deaths         -DMORTAL=mask  of whom; N is who copies
- * -DCOMES  the seat of a dead one is taken again  -DLATE  so is the first, which nobody had yet
+ * -DSTAY=mask  who stays for the result           -DCOMES  the seat of a dead one is taken again
  * -DIMPATIENT  waits end at any time: a standstill is not found then */
 #ifndef N
 #define N 2
@@ -28,26 +27,17 @@
 #ifndef G2
 #define G2 G
 #endif
-#ifndef K
-#define K 0
-#endif
 #ifndef T
 #define T 1
-#endif
-#ifndef H
-#define H T
-#endif
-#if defined(LATE) && !defined(COMES)
-#define COMES
-#endif
-#if K > 0 || defined(COMES)
-#define COPIES
 #endif
 #ifndef D
 #define D 0
 #endif
 #ifndef MORTAL
 #define MORTAL 15
+#endif
+#ifndef K
+#define K 0
 #endif
 #ifndef STAY
 #define STAY 7
@@ -59,11 +49,11 @@
 #define COPIER N     /* a sleeper, an owner of locks */
 #define ORPHANED (N + 2)
 
-#define NEWS 0  /* a set may have no readers any more */
-#define WORK 1  /* who rests may go on */
-#define RESTS 2 /* or rests */
+#define SPACE(i) (i)
+#define NEWS N        /* a set may have no readers any more */
+#define WORK (N + 1)  /* who rests may go on */
+#define RESTS (N + 2) /* or rests */
 
-#define FREE 0
 #define TAKEN 1
 #define DEAD 2
 #define LEFT 3
@@ -71,28 +61,25 @@
 byte state[N] = TAKEN;  /* of seats */
 bool reads[N] = true;   /* its row of taken[] counts */
 bool whole[N] = true;   /* it may be copied; no longer when buried */
-bool quiet[N];          /* so it may be now: its set and its own layers are what its row says */
 bool done[N], given_up[N];
 byte head[N];           /* published */
 #ifdef COMES
 byte taken[(N + 1) * N]; /* of each reader, and of the first base: how many of each writer */
 byte base = FIRST_BASE; /* whose row, and copy, who comes begins with if nobody is there */
 byte lost;              /* what nobody has any more, though it counts */
-byte joined;            /* joins so far: a look at all readers was whole if it stands still */
 #else
 byte taken[N * N];
 #define lost 0
-#define joined 0
 #endif
 
-#ifdef NUMBERED_FROM_ONE /* mutant: to read the set before is then to read none */
-#define FIRST_SET 1
+#ifdef NUMBERED_FROM_ZERO /* mutant: "reads the set before" is then the same word as "reads none" */
+#define FIRST_SET 0
 #else
-#define FIRST_SET 2
+#define FIRST_SET 1
 #endif
 byte set = FIRST_SET;   /* the current one; number s lies in buffer s % 2 */
 byte counts[2 * N];     /* of each buffer: how many of each writer are in it */
-byte used[N] = FIRST_SET; /* the set that it reads: it is pinned; 0: none */
+byte used[N];           /* 0: reads none; 1 + the number of the set that it has pinned */
 bool draining;          /* somebody waits for a set to have no readers */
 byte maker;             /* a lock: 0, or its owner + 1; robust */
 
@@ -102,7 +89,6 @@ byte ticket;            /* under that lock */
 byte hold, held;        /* words: whose copy is wanted, and the how manieth time; who rests for that */
 
 byte on[N + 1];         /* what one sleeps on, + 1; or took a key of */
-bool space[N];          /* likewise, on its own event: for room, news and wishes */
 bool dead[N + 1];
 byte deaths;
 
@@ -123,8 +109,6 @@ bool fits = true, has_all = true;
 #define BUFFER(s) ((s) & 1)
 #define IN(b, w) counts[(b) * N + (w)]
 #define OF(r, w) taken[(r) * N + (w)]
-#define IS_AHEAD(w, r) (IN(BUFFER(set), w) > OF(r, w))
-#define IS_NOT_AHEAD(w, r) (!IS_AHEAD(w, r))
 #define AT_LEAST(b, r, w) FIRST(w, MORE(IN(b, w), OF(r, w)))
 #if N == 3
 #define ROW(r) ((FIRST(0, OF(r, 0)) | FIRST(1, OF(r, 1)) | FIRST(2, OF(r, 2))) & ~lost)
@@ -144,13 +128,13 @@ bool fits = true, has_all = true;
 
 /* ---- waiting ---- */
 
-/* An event count, as in replicas.pml: on[] or space[] from the key on, taken back by whoever wakes. */
-inline wake(event)
+/* An event count, as in replicas.pml: on[] from the key on, taken back by whoever wakes. */
+inline wake_both(event, other)
 {
     d_step {
         for (k : 0 .. N) {
             if
-            :: on[k] == (event) + 1 -> on[k] = 0
+            :: on[k] == (event) + 1 || on[k] == (other) + 1 -> on[k] = 0
             :: else
             fi
         }
@@ -158,10 +142,20 @@ inline wake(event)
     }
 }
 
-inline wake_all()
+inline wake(one)
+{
+    wake_both(one, one)
+}
+
+inline wake_writers()
 {
     d_step {
-        for (k : 0 .. N - 1) { space[k] = false }
+        for (k : 0 .. N) {
+            if
+            :: on[k] > 0 && on[k] <= N -> on[k] = 0
+            :: else
+            fi
+        }
         k = 0
     }
 }
@@ -204,55 +198,37 @@ inline bury()
         for (k : 0 .. N - 1) {
             if
 #ifndef COPIED_WHEN_DEAD
-            :: DEAD_READER(k) && !whole[k] -> used[k] = 0; state[k] = DEAD /* BURY: dead */
+            :: DEAD_READER(k) && !whole[k] -> state[k] = DEAD /* BURY: dead */
 #else
-            :: DEAD_READER(k) -> used[k] = 0; state[k] = DEAD
+            :: DEAD_READER(k) -> state[k] = DEAD
 #endif
             :: else
             fi
         }
         k = 0
     };
-    wake_all()
+    wake_writers()
 #endif
-}
-
-inline sleep_for_space(r)
-{
-    if
-#ifdef IMPATIENT
-    :: space[r] = false
-#endif
-    :: !space[r]
-    fi;
-    if
-    :: ANY_DEAD -> bury()
-    :: else
-    fi
 }
 
 /* ---- sets ---- */
 
-/* Who no longer reads what it has read wakes whoever waits for that. Either it sees the flag, or who
- * has set it sees that nobody reads. */
-inline read_set(r, number)
+/* Who no longer reads a set wakes whoever waits for that. Either it sees the flag, or who has set it
+ * sees that nobody reads. */
+inline unpin(r)
 {
 #ifndef UNPINNED_LATE /* mutant */
-    atomic { used[r] = number; s = number };
+    atomic { used[r] = 0; s = 0 };                          /* BEGIN: unpin */
 #endif
 #ifndef UNPINNED_UNWOKEN /* mutant */
     if
-#ifdef ADOPTED_UNWOKEN /* mutant: only who reads none */
-    :: atomic { draining && number == 0 -> wake(NEWS) }
-#else
-    :: atomic { draining -> wake(NEWS) }                    /* WAKE */
-#endif
+    :: atomic { draining -> wake(NEWS) }                    /* BEGIN: wake */
     :: else
     fi
 #endif
 #ifdef UNPINNED_LATE
     ;
-    atomic { used[r] = number; s = number }
+    atomic { used[r] = 0; s = 0 }
 #endif
 }
 
@@ -262,14 +238,18 @@ inline adopt(r)
 {
     do
     :: true ->
-        s = set;
-        read_set(r, s);                                     /* ADOPT */
+        s = set;                                            /* ADOPT: look */
+        used[r] = s + 1;                                    /* ADOPT: pin */
 #ifdef ADOPTED_UNCHECKED /* mutant */
         break
 #else
         if
-        :: set == s -> break
+        :: set == s -> break                                /* ADOPT: check */
+#ifdef ADOPTED_UNWOKEN /* mutant */
         :: else
+#else
+        :: else -> unpin(r)
+#endif
         fi
 #endif
     od
@@ -278,65 +258,44 @@ inline adopt(r)
 #define LOCK_FREE(lock) (lock == 0 || lock == ORPHANED)
 
 #ifdef RESTING_OVERLOOKED /* mutant */
-#define READS_SET(q, old) (state[q] == TAKEN && reads[q] && used[q] == (old) && (hold & 3) != (q) + 1)
+#define READS_OLD(q, old) (state[q] == TAKEN && used[q] == (old) + 1 && (hold & 3) != (q) + 1)
 #else
-#define READS_SET(q, old) (state[q] == TAKEN && reads[q] && used[q] == (old))
+#define READS_OLD(q, old) (state[q] == TAKEN && used[q] == (old) + 1)
 #endif
-#define READS_OLD(q) READS_SET(q, set - 1)
-#define READS_NOT(q, old) (!READS_SET(q, old))
-#define IS_DRAINED ALL2(READS_NOT, set - 1)
+#define NOT_OLD(q, old) (!READS_OLD(q, old))
+#define IS_DRAINED ALL2(NOT_OLD, set - 1)
 
-/* One after the other. Who was seen not to read the old set pins it in vain, or comes, and reads what
- * its source has read: then all are looked at again. */
-inline look_for_readers()
-{
-#if N > 2
-    atomic { saw = joined; reader = (READS_OLD(0) -> 1 : 0) };
-    atomic { reader = (READS_OLD(1) -> 2 : reader) };
-    atomic { reader = (READS_OLD(2) -> 3 : reader) };
-#ifndef READERS_LOOKED_AT_ONCE /* mutant */
-    atomic { again = joined != saw };
-#endif
-    saw = 0
-#else
-    atomic { reader = (READS_OLD(0) -> 1 : (READS_OLD(1) -> 2 : 0)) }
-#endif
-}
-
-/* Who sleeps, and reads the old set, is woken, and will look for a new one. */
 inline drain(r)
 {
 #if !defined(UNFLAGGED) && !defined(FLAGGED_LATE) /* mutants: never, and after the last look */
-    draining = true;                                        /* DRAIN */
+    draining = true;                                        /* MAKE: flag */
 #endif
     do
     :: true ->
-        look_for_readers();
+#if N > 2 /* one after the other: who was seen not to read the old set can pin it only in vain */
+        drained = NOT_OLD(0, set - 1);                      /* MAKE: look */
+        atomic { drained = drained && NOT_OLD(1, set - 1) };
+        atomic { drained = drained && NOT_OLD(2, set - 1) };
         if
-        :: again -> again = false
-        :: !again && reader == 0 -> break
-        :: else ->
-            on[r] = NEWS + 1;
-#ifdef SLEEPER_UNWOKEN /* mutant */
-            reader = 0;
+        :: atomic { drained -> drained = false; break }
 #else
-            atomic { space[reader - 1] = false; reader = 0 };
+        if
+        :: IS_DRAINED -> break
 #endif
-            if
-#ifdef IMPATIENT
-            :: on[r] = 0
-#endif
-            :: atomic { IS_DRAINED -> on[r] = 0 }
+        :: else
+        fi;
 #ifdef FLAGGED_LATE
-            :: else -> draining = true; on[r] == 0
+        on[r] = NEWS + 1;
+        if
+        :: atomic { IS_DRAINED -> on[r] = 0 }
+        :: else -> draining = true; on[r] == 0
+        fi;
 #else
-            :: else -> on[r] == 0
+        sleep_on(r, NEWS, IS_DRAINED);
 #endif
-            fi;
-            if
-            :: ANY_DEAD -> bury()
-            :: else
-            fi
+        if
+        :: ANY_DEAD -> bury()
+        :: else
         fi
     od;
     draining = false
@@ -371,7 +330,7 @@ inline write_counts(r, to)
 inline make(r, needed)
 {
 #ifndef MADE_UNDROPPED /* mutant */
-    pile[r] = pile[r] & ~CONTENT(BUFFER(set));              /* MAKE: DROP */
+    pile[r] = pile[r] & ~CONTENT(BUFFER(set));              /* MAKE: drop */
 #endif
     if
     :: needed ->
@@ -381,14 +340,14 @@ inline make(r, needed)
 #ifndef READERS_NOT_AWAITED /* mutant */
         drain(r);
 #endif
-        write_half(r, 0);                                   /* WRITE */
+        write_half(r, 0);                                   /* MAKE: write */
 #ifndef COMMITTED_HALF /* mutant */
         write_half(r, 1);
 #endif
 #ifndef COUNTED_LATER /* mutant */
-        write_counts(r, BUFFER(set + 1));                   /* WRITE: counts */
+        write_counts(r, BUFFER(set + 1));                   /* MAKE: counts */
 #endif
-        atomic { set++; writing = 0; pile[r] = 0 }          /* COMMIT */
+        atomic { set++; writing = 0; pile[r] = 0 }          /* MAKE: commit */
 #ifdef COMMITTED_HALF
         ;
         half[BUFFER(set) * 2 + 1] = half[BUFFER(set) * 2]
@@ -409,33 +368,22 @@ inline take_lock(r, lock)
     atomic { LOCK_FREE(lock) -> lock = (r) + 1 }
 }
 
-#define IS_LARGE(r) (SIZE(pile[r]) >= T)
-#define IS_FULL(r) (SIZE(pile[r]) >= H)
+#define IS_FULL(r) (SIZE(pile[r]) >= T)
 
-/* With no set pinned. Who need not, does not wait, neither for the lock nor for readers. */
-inline relieve(r)
+inline make_if_full(r)
 {
     if
     :: IS_FULL(r) ->
 #ifndef MADE_UNLOCKED /* mutant */
-        take_lock(r, maker);                                /* MAKE */
+        take_lock(r, maker);                                /* MAKE: lock */
 #endif
-        make(r, IS_LARGE(r));
-        maker = 0
-#if H > T
-    :: atomic { !IS_FULL(r) && IS_LARGE(r) && LOCK_FREE(maker) -> maker = r + 1 };
-        make(r, IS_LARGE(r) && IS_DRAINED);
-        maker = 0
-#endif
+        make(r, IS_FULL(r));
+        maker = 0                                           /* MAKE: unlock */
     :: else
     fi
 }
 
 /* ---- gradients ---- */
-
-#define WORD(target) (ticket * 4 + (target) + 1)
-#define WANTED(i) ((hold & 3) == (i) + 1)
-#define WISHER_IS_DEAD (wisher == 0 || dead[wisher - 1])
 
 #define HAS_ALL_OF(w, r) (OF(r, w) == head[w])
 #define HAS_NEWS(r) (!ALL2(HAS_ALL_OF, r))
@@ -444,7 +392,7 @@ inline relieve(r)
 
 /* One after the other: of three learners two may have looked so that neither has all that the other
  * has. (Of two, one count is the own: that is one step.) */
-inline look_at_heads(r)
+inline look(r)
 {
 #if N > 2
     upto[0] = head[0];
@@ -455,43 +403,24 @@ inline look_at_heads(r)
 #endif
 }
 
-/* What the pinned set has already goes past the pile. */
+/* What the pinned set has already goes past the pile. Who has pinned none piles up everything. */
 #ifdef SKIPPED_NOTHING /* mutant */
 #define SKIPS(w, n) false
 #else
-#define SKIPS(w, n) ((n) < IN(BUFFER(s), w))
+#define SKIPS(w, n) (s > 0 && (n) < IN(BUFFER(s), w))
 #endif
 #ifdef PILE_KEPT /* mutant */
 #define DROP(r) skip
 #else
-#define DROP(r) pile[r] = pile[r] & ~CONTENT(BUFFER(s))
+#define DROP(r) pile[r] = pile[r] & ~(s > 0 -> CONTENT(BUFFER(s)) : 0)
 #endif
-
-#define IS_SETTLED(r) (s > 0 && pile[r] == 0 && CONTENT(BUFFER(s)) == ROW(r))
-
-inline end_change(r)
-{
-#ifdef COPIES
-    if
-    :: atomic { IS_SETTLED(r) -> quiet[r] = true };
-        if
-        :: atomic { WANTED(r) -> wake(RESTS) }
-        :: else
-        fi
-    :: else
-    fi
-#else
-    skip
-#endif
-}
 
 /* Nobody else sees what is piled up before it counts, so both are one step; what it reads, slots and
  * the counts of its set, must stand still until then. */
 inline take(r)
 {
     d_step {
-        DROP(r);                                            /* DROP */
-        some = false;
+        DROP(r);                                            /* ADOPT: drop */
         for (k : 0 .. N - 1) {
             for (n : OF(r, k) .. upto[k] - 1) {             /* TAKE */
                 if
@@ -505,23 +434,19 @@ inline take(r)
                 fi
             }
             if
-            :: upto[k] > OF(r, k) ->
-                some = true;
-                space[k] = false;
-                OF(r, k) = upto[k]
+            :: upto[k] > OF(r, k) && on[k] == SPACE(k) + 1 -> on[k] = 0
             :: else
             fi;
+            OF(r, k) = MORE(OF(r, k), upto[k]);             /* COMMIT */
             upto[k] = 0
         }
         k = 0;
         n = 0;
-        fits = SIZE(pile[r]) <= H - 1 + N * S;
+        fits = SIZE(pile[r]) <= T - 1 + N * S;
         assert(fits)
-    };
-    end_change(r)
+    }
 }
 
-/* A maker whom nothing holds up. */
 #define OVERSLEEPS(i) (on[i] == NEWS + 1 && IS_DRAINED)
 #define SLEEPS_NOT_TOO_LONG(i) (!OVERSLEEPS(i))
 #define NOBODY_OVERSLEEPS (deaths > 0 || ALL(SLEEPS_NOT_TOO_LONG))
@@ -543,76 +468,69 @@ inline read_and_publish(r)
         head[r]++;                                          /* PUBLISH */
         for (k : 0 .. N - 1) {
             if
-            :: done[k] -> space[k] = false
+            :: done[k] && on[k] == SPACE(k) + 1 -> on[k] = 0
             :: else
             fi
         }
-        some = false;
         k = 0
     }
 }
 
 /* ---- an exact copy ---- */
 
+#define WORD(target) (ticket * 4 + (target) + 1)
+#define WANTED(i) ((hold & 3) == (i) + 1)
+#define WISHER_IS_DEAD (wisher == 0 || dead[wisher - 1])
+
+#ifdef SETTLED_UNPINNED /* mutant */
+#define PINNED(r) BUFFER(set)
+#else
+#define PINNED(r) BUFFER(used[r] - 1)
+#endif
 #define LACKS(b, r) (CONTENT(b) != ROW(r))
 
-/* Under the lock. Nobody else makes a set meanwhile, and a set has nothing in it that is not
- * published. So what is looked at now is all that the current one has, or more. */
-inline settle_under_lock(r, looks)
+/* Nobody else makes a set meanwhile, and a set has nothing in it that is not published. So what was
+ * looked at under the lock is all that the current one has, or more. */
+inline settle(r)
 {
-    if
-    :: looks ->
-#ifndef SETTLED_FULL /* mutant */
-        if
-        :: IS_FULL(r) -> make(r, LACKS(BUFFER(set), r))
-        :: else
-        fi;
+    unpin(r);
+#ifdef SETTLED_UNLOCKED /* mutant: looks before it has the lock */
+    look(r);
+    take(r);
+    take_lock(r, maker);
+#else
+    take_lock(r, maker);                                    /* SETTLE: lock */
+    look(r);
+    take(r);                                                /* SETTLE: take */
 #endif
-        adopt(r);
-        look_at_heads(r);
-        take(r)
-    :: else
-    fi;
 #ifdef SETTLED_IF_FULL /* mutant */
     make(r, IS_FULL(r));
 #else
-    make(r, LACKS(BUFFER(set), r));
+    make(r, LACKS(BUFFER(set), r));                         /* SETTLE: make */
 #endif
 #ifdef PINNED_UNLOCKED /* mutant */
-    read_set(r, 0);
     maker = 0;
-    adopt(r)
+    used[r] = set + 1
 #else
-    adopt(r);
+#ifndef SETTLED_UNPINNED
+    used[r] = set + 1;                                      /* SETTLE: pin */
+#endif
     maker = 0
-#endif
-}
-
-/* What it reads when it is settled, it goes on reading. */
-inline settle(r)
-{
-#ifdef UNSETTLED /* mutant */
-    skip
-#else
-    if
-    :: IS_SETTLED(r)
-    :: else ->
-        read_set(r, 0);
-        take_lock(r, maker);                                /* SETTLE */
-#ifdef SETTLED_BEHIND /* mutant: does not look whether others have made more */
-        settle_under_lock(r, false)
-#else
-        settle_under_lock(r, !ALL2(IS_NOT_AHEAD, r))
-#endif
-    fi
 #endif
 }
 
 /* As in replicas.pml: the wish of a dead one is taken off, that very one. */
 inline rest(r)
 {
+#if K > 0 || defined(COMES)
     if
     :: atomic { WANTED(r) -> mine = hold };
+#ifdef RESTED_UNSETTLED /* mutant */
+        unpin(r);
+        adopt(r);
+#else
+        settle(r);
+#endif
         held = mine;                                        /* REST */
         wake(RESTS);
         do
@@ -623,62 +541,25 @@ inline rest(r)
             :: else
             fi
         :: atomic { hold != mine -> mine = 0; break }
-        od
+        od;
+        unpin(r)
     :: else
     fi
-}
-
-/* Before anything changes that others may copy: its own layers, or which set goes with them. */
-inline begin_change(r)
-{
-#ifdef COPIES
-    quiet[r] = false;
-    do
-    :: WANTED(r) ->
-        settle(r);
-#ifdef SETTLED_UNPINNED /* mutant */
-        read_set(r, 0);
-#endif
-        quiet[r] = true;
-        wake(RESTS);
-        rest(r);
-        quiet[r] = false
-    :: else -> break
-    od
 #else
     skip
 #endif
 }
 
-/* Nothing is read any more of what the last iteration has read. */
-inline look(r)
-{
-#ifdef UNPINNED_QUIET /* mutant */
-    read_set(r, 0);
-    begin_change(r);
-#else
-    begin_change(r);
-#ifndef RELIEVED_PINNED /* mutant */
-    read_set(r, 0);
-#endif
-#endif
-    relieve(r);
-    adopt(r);
-    look_at_heads(r)
-}
-
 #define IS_SOURCE(i, by) ((i) != (by) && LIVES(i) && whole[i] && reads[i])
 #define NO_SOURCE(i, by) (!IS_SOURCE(i, by))
 #define IS_GONE (!LIVES(source) || !whole[source])
-#define IS_HELD (held == hold || quiet[source])
+#define IS_HELD (held == hold)
 
 #ifdef COMES
 #define BASE base
 #else
 #define BASE FIRST_BASE
 #endif
-/* Which set goes with a copy. */
-#define SET_OF(c) ((c) == BASE || used[c] == 0 -> set : used[c])
 
 /* Under the lock: chooses a source and waits until it rests; or the base. */
 inline hold_source(by)
@@ -696,7 +577,7 @@ inline hold_source(by)
         :: atomic { ALL2(NO_SOURCE, by) -> source = BASE; break }
         fi;
         atomic { ticket++; hold = WORD(source) };
-        atomic { space[source] = false; wake(WORK) };
+        wake_both(SPACE(source), WORK);
         do
         :: atomic { IS_HELD -> rests = true; break }
         :: atomic { !IS_HELD && IS_GONE -> break }          /* another one */
@@ -737,70 +618,67 @@ inline skip_far()
     k = 0
 }
 
-/* Its row says what its own layers have. The set that its source reads has all of that: the source
- * has settled, and who left had, too. So it begins with an empty pile. */
+/* Its row says what its own layers have. The current set has all of that, or more: the source has
+ * settled, and who left had, too. So it begins with an empty pile. */
 inline join(r)
 {
     d_step {                                                /* JOIN: sit down */
-        reads[r] = false; whole[r] = false; quiet[r] = false; done[r] = false; used[r] = 0;
+        reads[r] = false; whole[r] = false; done[r] = false;
+#ifndef PIN_INHERITED /* mutant */
+        used[r] = 0;
+#endif
         state[r] = TAKEN
     };
     do
     :: true ->
         hold_source(r);
         if
-        :: r == base -> d_step {                            /* as in replicas.pml: base moves */
-                for (k : 0 .. N - 1) { OF(FIRST_BASE, k) = OF(r, k) }
-                k = 0;
-                source = (source == r -> FIRST_BASE : source);
-                base = FIRST_BASE
-            }
-        :: else
-        fi;
-        if
         :: source == base -> d_step { skip_far() }
         :: else
         fi;
         d_step { for (k : 0 .. N - 1) { OF(r, k) = OF(source, k) } k = 0 }; /* JOIN: row */
-        atomic { used[r] = SET_OF(source); s = used[r] };   /* JOIN: pin */
-#ifdef JOINED_UNPINNED /* mutant */
-        used[r] = 0;
-#endif
         reads[r] = true;
-#if N > 2
-        joined++;
-#endif
         if
         :: source != base && !whole[source] -> reads[r] = false; let_go()
         :: else -> break
         fi
     od;
-    quiet[r] = IS_SETTLED(r);
     whole[r] = true;
     let_go()
 }
 #endif
 
-/* Who waits goes on taking. It sleeps with a set pinned: who wants that gone wakes it. */
+/* Who waits goes on taking, with no set pinned. */
 inline await_space(r)
 {
     do
-    :: atomic { HAS_SPACE(r) -> filling[r] = true; break }
+    :: atomic { HAS_SPACE(r) -> filling[r] = true; break }  /* SPACE */
     :: else ->
-        space[r] = true;
+        rest(r);
         look(r);
         take(r);
+        make_if_full(r);
+        sleep_on(r, SPACE(r), HAS_SPACE(r) || HAS_NEWS(r) || WANTED(r));
         if
-        :: atomic { some || HAS_SPACE(r) -> space[r] = false; some = false }
-        :: else -> sleep_for_space(r)
+        :: ANY_DEAD -> bury()
+        :: else
         fi
     od
 }
 
 inline iterate(r)
 {
+#ifndef AWAITED_PINNED /* mutant: unpins only when it has room */
+    unpin(r);
+#endif
+    make_if_full(r);
+    rest(r);
     await_space(r);
+#ifdef AWAITED_PINNED
+    unpin(r);
+#endif
     look(r);
+    adopt(r);
     take(r);
 #ifdef UNPINNED_EARLY /* mutant */
     atomic { used[r] = 0; wake(NEWS) };
@@ -816,77 +694,83 @@ inline stay(r)
 {
     do
     :: true ->
-        atomic { space[r] = true; over = ALL2(IS_OVER_BUT, r) };
-        look(r);
-        take(r);
+        over = ALL2(IS_OVER_BUT, r);
+        rest(r);
         if
-        :: atomic { some -> some = false; over = false; space[r] = false }
-        :: atomic { !some && over -> over = false; space[r] = false; break }
-        :: else -> sleep_for_space(r)
-        fi
+        :: HAS_NEWS(r) ->
+            look(r);
+            take(r);
+            make_if_full(r)
+        :: else ->
+            if
+            :: over -> break
+            :: else -> sleep_on(r, SPACE(r), HAS_NEWS(r) || ALL2(IS_OVER_BUT, r) || WANTED(r))
+            fi;
+            if
+            :: ANY_DEAD -> bury()
+            :: else
+            fi
+        fi;
+        over = false
     od;
+    adopt(r);
     atomic {
+        over = false;
+        pile[r] = pile[r] & ~CONTENT(BUFFER(s));
         has_all = (half[BUFFER(s) * 2] | pile[r]) == PUBLISHED &&
                   (half[BUFFER(s) * 2 + 1] | pile[r]) == PUBLISHED;
         assert(has_all)
     }
 }
 
-#ifdef LEFT_PINNED /* mutant */
-#define IS_IN_THE_WAY(r) false
-#else
-#define IS_IN_THE_WAY(r) (draining && READS_OLD(r))
-#endif
-
-/* In turns with who copies, and looking again: its owner may wait for who makes a set, and that one
- * for the set that this one reads. */
+/* In turns with who copies: nobody waits for that with a set pinned, for its owner may wait for who
+ * makes a set, and that one for a set to be given up. */
 inline leave(r)
 {
-    atomic { done[r] = true; wake_all() };
+    atomic { done[r] = true; wake_writers() };
+#ifndef LEFT_PINNED /* mutant */
+    unpin(r);
+#endif
+#ifndef LEFT_FULL /* mutant */
+    make_if_full(r);
+#endif
     if
-    :: STAYS(r) -> stay(r)
+    :: STAYS(r) -> stay(r); unpin(r)
     :: else
     fi;
-#ifdef COPIES
+#if K > 0 || defined(COMES)
     do                                                      /* LEAVE: in turns */
     :: take_lock(r, copying); break
-    :: !LOCK_FREE(copying) && (HAS_NEWS(r) || WANTED(r) || IS_IN_THE_WAY(r)) ->
+    :: !LOCK_FREE(copying) && WANTED(r) -> rest(r)
+    :: !LOCK_FREE(copying) && HAS_NEWS(r) ->
         look(r);
         take(r);
-        some = false
+        make_if_full(r)
     od;
-    whole[r] = false;
 #endif
-    begin_change(r);
-    read_set(r, 0);
-    take_lock(r, maker);
-    settle_under_lock(r, true);
+    whole[r] = false;
+    settle(r);
     atomic {
-        some = false;
-        exact = half[BUFFER(s) * 2] == ROW(r) && half[BUFFER(s) * 2 + 1] == ROW(r);
+        exact = half[PINNED(r) * 2] == ROW(r) && half[PINNED(r) * 2 + 1] == ROW(r);
         assert(exact)
     };
 #ifdef COMES
     base = r;                                               /* LEAVE: base */
 #endif
-#ifdef COPIES
+    unpin(r);
+#if K > 0 || defined(COMES)
     copying = 0;
 #endif
-#ifdef LEFT_UNWOKEN /* mutant */
-    atomic { state[r] = LEFT; s = 0; wake_all(); wake(WORK); wake(RESTS) }
-#else
-    atomic { state[r] = LEFT; s = 0; wake_all(); wake(NEWS); wake(WORK); wake(RESTS) } /* LEAVE */
-#endif
+    atomic { state[r] = LEFT; wake_writers(); wake_both(WORK, RESTS) } /* LEAVE */
 }
 
 proctype learner(byte i)
 {
-    byte k, n, upto[N], s, source, mine, reader, saw;
-    bool over, rests, again, some;
+    byte k, n, upto[N], s, source, mine;
+    bool over, rests, drained;
     do
     :: true ->
         {
-            s = used[i];
 #ifdef COMES
             if
             :: whole[i]
@@ -902,10 +786,8 @@ proctype learner(byte i)
         } unless {
             dead[i] -> d_step {                             /* DIE: what is its own */
                 for (k : 0 .. N - 1) { upto[k] = 0 }
-                k = 0; n = 0; s = 0; source = 0; mine = 0; reader = 0; saw = 0;
-                over = false; rests = false; again = false; some = false;
+                k = 0; n = 0; s = 0; source = 0; mine = 0; over = false; rests = false; drained = false;
                 pile[i] = 0;
-                space[i] = false;
                 on[i] = 0
             }
         };
@@ -918,16 +800,16 @@ proctype learner(byte i)
             :: true
             fi;
             if
-            :: atomic { true -> whole[i] = false; used[i] = 0; state[i] = DEAD; dead[i] = false;
+            :: atomic { true -> whole[i] = false; state[i] = DEAD; dead[i] = false; /* it comes again */
                     wisher = (wisher == i + 1 -> 0 : wisher) };
-                wake_all()
+                wake_writers()
             :: given_up[i] = true;
-                wake_all();
+                wake_writers();
                 break
             fi
 #else
             given_up[i] = true;
-            wake_all();
+            wake_writers();
             break
 #endif
         fi
@@ -940,8 +822,7 @@ proctype learner(byte i)
 /* ---- who copies ---- */
 
 /* The set of a dead one is not its own: when that one is buried it may be overwritten. So what was
- * copied counts only if the source was not buried until then. That the counts of the set are still
- * those of the row says nothing: they are written last. */
+ * copied counts only if the source was not buried until then. */
 active proctype copier()
 {
     byte k, source, shots, row, b;
@@ -956,13 +837,11 @@ active proctype copier()
 #else
             :: source != BASE ->
 #endif
-                atomic { row = ROW(source); b = BUFFER(SET_OF(source)) };
+                atomic { row = ROW(source); b = PINNED(source) };
                 atomic { right = half[b * 2] == row };      /* COPY */
                 atomic { right = right && half[b * 2 + 1] == row && ROW(source) == row };
                 if
-#ifdef COPY_LABELLED /* mutant: looks at the counts instead */
-                :: CONTENT(b) != row
-#elif !defined(COPY_UNCHECKED) && !defined(COPY_CHECKED_FIRST) /* mutants */
+#if !defined(COPY_UNCHECKED) && !defined(COPY_CHECKED_FIRST) /* mutants */
                 :: !whole[source]                           /* COPY: thrown away */
 #endif
                 :: else -> exact = right; assert(exact)
@@ -994,7 +873,6 @@ end:
     :: atomic { timeout && deaths > 0 && budget > 0 ->
             budget--;
             for (k : 0 .. N) { on[k] = 0 }
-            for (k : 0 .. N - 1) { space[k] = false }
             k = 0
         }
     od
@@ -1031,9 +909,6 @@ end:
 init
 {
     atomic {
-#ifdef LATE
-        state[0] = FREE; reads[0] = false; whole[0] = false; used[0] = 0;
-#endif
         run learner(0);
         run learner(1);
 #if N == 3
