@@ -46,18 +46,22 @@ enum { RUN_SHIFT = 40 };
 #define BLOCK_OF(next)   ((next) & (((uint64_t)1 << RUN_SHIFT) - 1))
 #define IS_OF(next, run) ((((next) ^ (run) << RUN_SHIFT) >> RUN_SHIFT) == 0)
 
-/* A block of this run; false when there is none left, or another run is on. `end` belongs to the
- * run of `next`, or the exchange fails. */
-static bool deal(struct share *share, uint64_t run, uint64_t *block)
+/* Blocks of this run, half of those that are left: an exchange waits until all that the processor
+ * has written is out of its hands, and by halves there are few of them, and small ones at the end.
+ * 0: there is none left, or another run is on. `end` belongs to the run of `next`, or the exchange
+ * fails. */
+static uint64_t deal(struct share *share, uint64_t run, uint64_t *first)
 {
-    uint64_t next = load(&share->next);
+    uint64_t next = load(&share->next), end, count;
     do {
-        *block = BLOCK_OF(next);
-        if (!IS_OF(next, run) || *block >= load(&share->end))
-            return false;
-    } while (!__atomic_compare_exchange_n(&share->next, &next, next + 1, false, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_ACQUIRE));
-    return true;
+        *first = BLOCK_OF(next);
+        end = load(&share->end);
+        if (!IS_OF(next, run) || *first >= end)
+            return 0;
+        count = (end - *first + 1) / 2;
+    } while (!__atomic_compare_exchange_n(&share->next, &next, next + count, false,
+                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    return count;
 }
 
 /* A thread that is late may still look for blocks of the run before: it must not find the old next
@@ -88,15 +92,17 @@ static bool is_due(struct crew *crew)
  */
 static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratch)
 {
-    uint64_t block, done = 0;
+    uint64_t first, count, done = 0;
     if (is_due(crew) && load32(&crew->due_cpu) == thread_cpu())
         crew_wake_due(crew);
     for (uint32_t i = 0; i <= crew->count; i++)
-        while (deal(&crew->shares[(me + i) % (crew->count + 1)], run, &block)) {
-            crew->work(crew->ctx, (size_t)block, scratch);
-            done++;
-            if (me == crew->count && is_due(crew))
-                crew_wake_due(crew);
+        while ((count = deal(&crew->shares[(me + i) % (crew->count + 1)], run, &first)) > 0) {
+            for (uint64_t k = 0; k < count; k++) {
+                crew->work(crew->ctx, (size_t)(first + k), scratch);
+                if (me == crew->count && is_due(crew))
+                    crew_wake_due(crew);
+            }
+            done += count;
         }
     if (me == crew->count)
         crew_wake_due(crew);
