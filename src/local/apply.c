@@ -66,23 +66,56 @@ void step_dense(const struct local_job *job, const struct block *block, const fl
 
 struct dense_work {
     struct local_job *job;
-    const struct slot *slot;
+    const struct apply_pass *pass;
 };
+
+static struct step step_of(const struct local_job *job, const struct slot *slot, uint32_t layer,
+                           float *scratch)
+{
+    return (struct step){.lr = slot->lr,
+                         .divisor = slot->divisor,
+                         .steps = load(&job->steps[layer]),
+                         .scratch = scratch};
+}
+
+static void step_two(const struct local_job *job, const struct block *block,
+                     const struct apply_pass *pass)
+{
+    const struct slot *first = pass->slots[0], *second = pass->slots[1];
+    const struct update_two values = {
+        .first = gradient_room(job, first, block->layer) + block->first,
+        .second = gradient_room(job, second, block->layer) + block->first,
+        .first_rate = first->lr / first->divisor,
+        .second_rate = second->lr / second->divisor};
+    job->two(local_shared(job, block->layer) + block->first, &values, block->count);
+}
 
 static void dense_block(void *ctx, size_t number, float *scratch)
 {
     const struct dense_work *work = ctx;
+    const struct apply_pass *pass = work->pass;
     struct local_job *job = work->job;
-    const struct block *block = &job->blocks[number];
-    if (number == job->block_count / 2)
+    const struct block *block = &job->blocks[pass->first + number];
+    bool dense[2] = {false, false};
+    if (pass->first + number == job->block_count / 2)
         reach(job, LOCAL_AT_HALF_STEP);
-    if (work->slot->parts[block->layer].form != FORM_DENSE)
+    for (uint32_t i = 0; i < pass->count; i++)
+        dense[i] = pass->slots[i]->parts[block->layer].form == FORM_DENSE;
+    if (dense[0] && dense[1]) {
+        step_two(job, block, pass);
         return;
-    struct step step = {.lr = work->slot->lr,
-                        .divisor = work->slot->divisor,
-                        .steps = load(&job->steps[block->layer]),
-                        .scratch = scratch};
-    step_dense(job, block, gradient_room(job, work->slot, block->layer), &step);
+    }
+    for (uint32_t i = 0; i < pass->count; i++) {
+        struct step step = step_of(job, pass->slots[i], block->layer, scratch);
+        if (dense[i])
+            step_dense(job, block, gradient_room(job, pass->slots[i], block->layer), &step);
+    }
+}
+
+void apply_dense(struct local_job *job, struct crew *crew, const struct apply_pass *pass)
+{
+    struct dense_work work = {job, pass};
+    crew_share(crew, dense_block, &work, pass->end - pass->first);
 }
 
 /* The row after the next is asked for early: its lines may be another core's. */
@@ -95,10 +128,7 @@ static void step_rows(struct local_job *job, const struct slot *slot, uint32_t l
     const float *weights = local_shared(job, layer);
     const uint32_t count =
         slot->parts[layer].count < shape->max_rows ? slot->parts[layer].count : shape->max_rows;
-    struct step step = {.lr = slot->lr,
-                        .divisor = slot->divisor,
-                        .steps = load(&job->steps[layer]),
-                        .scratch = scratch};
+    struct step step = step_of(job, slot, layer, scratch);
     for (uint32_t i = 0; i < count; i++) {
         if (i + AHEAD < count && rows.numbers[i + AHEAD] < shape->rows)
             update_prefetch(weights + (uint64_t)rows.numbers[i + AHEAD] * shape->cols, shape->cols);
@@ -107,11 +137,31 @@ static void step_rows(struct local_job *job, const struct slot *slot, uint32_t l
     }
 }
 
-static void rows_work(void *ctx, size_t layer, float *scratch)
+struct rows_work {
+    struct local_job *job;
+    const struct slot *slot;
+};
+
+static void rows_layer(void *ctx, size_t layer, float *scratch)
 {
-    const struct dense_work *work = ctx;
+    const struct rows_work *work = ctx;
     if (work->slot->parts[layer].form == FORM_ROWS)
         step_rows(work->job, work->slot, (uint32_t)layer, scratch);
+}
+
+bool slot_has(const struct local_job *job, const struct slot *slot, enum form form)
+{
+    for (uint32_t l = 0; l < job->head->layer_count; l++)
+        if (slot->parts[l].form == (uint32_t)form)
+            return true;
+    return false;
+}
+
+void apply_rows(struct local_job *job, struct crew *crew, const struct slot *slot)
+{
+    struct rows_work work = {job, slot};
+    if (slot_has(job, slot, FORM_ROWS)) /* layers are apart, so threads may be */
+        crew_share(crew, rows_layer, &work, job->head->layer_count);
 }
 
 void layers_changed(struct local_job *job, uint32_t layer)
@@ -120,23 +170,22 @@ void layers_changed(struct local_job *job, uint32_t layer)
     bump(&job->changes[layer], 1);
 }
 
-void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot)
+void slot_changed(struct local_job *job, const struct slot *slot)
 {
-    struct dense_work work = {job, slot};
-    bool rows = false, dense = false;
-    for (uint32_t l = 0; l < job->head->layer_count; l++) {
-        rows = rows || slot->parts[l].form == FORM_ROWS;
-        dense = dense || slot->parts[l].form == FORM_DENSE;
-    }
-    if (rows) /* layers are apart, so threads may be */
-        crew_share(crew, rows_work, &work, job->head->layer_count);
-    if (dense)
-        crew_share(crew, dense_block, &work, job->block_count);
-    else
-        reach(job, LOCAL_AT_HALF_STEP);
     for (uint32_t l = 0; l < job->head->layer_count; l++)
         if (slot->parts[l].form != FORM_NONE)
             layers_changed(job, l);
+}
+
+void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot)
+{
+    const struct apply_pass all = {.slots = {slot}, .count = 1, .end = job->block_count};
+    apply_rows(job, crew, slot);
+    if (slot_has(job, slot, FORM_DENSE))
+        apply_dense(job, crew, &all);
+    else
+        reach(job, LOCAL_AT_HALF_STEP);
+    slot_changed(job, slot);
 }
 
 void count_stale(struct seat *seat, uint64_t version, uint64_t base)

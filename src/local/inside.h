@@ -27,7 +27,7 @@ extern "C" {
 
 #define LOCAL_MAGIC "TRILOCAL"
 enum {
-    LOCAL_LAYOUT = 4, /* another number for another layout: processes of a job must agree */
+    LOCAL_LAYOUT = 5, /* another number for another layout: processes of a job must agree */
     LINE = 64,        /* bytes */
     FLOATS = LINE / 4,
     SLICE_MS = 100,  /* how long one sleep of a wait is: then it looks for the dead */
@@ -100,7 +100,7 @@ struct head {
     uint64_t changes; /* goes up whenever weights change; version may go back */
     uint64_t round;
     uint64_t version_next; /* sync: what the version will be after the round that is applied */
-    uint64_t applying;     /* 0, or what the server is in the middle of: see server.c */
+    uint64_t applying[2];  /* 0, or what the server is in the middle of: see passes.c */
     uint64_t version_base; /* version less the sum of what the seats have applied */
     uint32_t writing;      /* the lock is held for writing, or about to be */
     uint32_t hold, held;   /* somebody wants another to rest, and copies; it does: hold_word() */
@@ -223,6 +223,7 @@ struct local_job {
     struct optim optim;
     bool plain; /* sgd */
     update_sgd *sgd;
+    update_sgd_two *two;
     struct block *blocks;
     size_t block_count;
     uint32_t wait_ms;
@@ -395,6 +396,16 @@ void crew_wake_due(struct crew *crew); /* no run comes soon */
 
 /* apply.c */
 void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot);
+/* One or two gradients over some of the blocks, for each weight in this order. Two: sgd. */
+struct apply_pass {
+    const struct slot *slots[2];
+    uint32_t count;
+    size_t first, end; /* blocks */
+};
+void apply_dense(struct local_job *job, struct crew *crew, const struct apply_pass *pass);
+void apply_rows(struct local_job *job, struct crew *crew, const struct slot *slot);
+bool slot_has(const struct local_job *job, const struct slot *slot, enum form form);
+void slot_changed(struct local_job *job, const struct slot *slot); /* one more step of its layers */
 void layers_changed(struct local_job *job, uint32_t layer); /* one more step */
 void count_stale(struct seat *seat, uint64_t version, uint64_t base);
 /* Of one layer: n values at `first` step by mean; scratch as above. */
@@ -420,10 +431,33 @@ tri_status round_apply(struct local_job *job, struct crew *crew, struct rounds *
 void round_recover(struct local_job *job);
 enum { ROUND_MARK = 0xffff }; /* in head.applying, where a seat's number would be */
 
-/* server.c */
+/* passes.c: gradients of queues on their way into the weights. */
+struct flight {
+    const struct slot *slot; /* NULL: there is none */
+    uint64_t number;         /* in its queue */
+    uint32_t seat;
+    uint32_t half; /* of the blocks: the one it has passed */
+    uint32_t word; /* of head.applying */
+};
+struct passes {
+    struct local_job *job;
+    struct crew *crew;
+    bool halves;
+    struct flight flight; /* begun and not done */
+};
+/* pair_floats: of struct local_serve_options. */
+void passes_init(struct passes *passes, struct local_job *job, struct crew *crew,
+                 uint64_t pair_floats);
+/* Gradients of a seat that are not begun. */
+uint64_t passes_waiting(const struct passes *passes, uint32_t seat);
+/* Begins the next of a seat, and ends the one before it in the same pass. */
+tri_status passes_take(struct passes *passes, uint32_t seat, tri_error *err);
+void passes_finish(struct passes *passes); /* ends the one that is begun, by itself */
+/* Marks are of a seat's gradient, or (ROUND_MARK) of a round. */
 uint64_t applying_mark(uint32_t seat, uint64_t number);
-/* Clears the mark of a dead server; returns how many gradients it tore. */
-uint64_t server_recover(struct local_job *job);
+bool is_applying(const struct local_job *job);
+/* Clears the marks of a dead server; returns how many gradients it tore. */
+uint64_t passes_recover(struct local_job *job);
 
 #ifdef __cplusplus
 }

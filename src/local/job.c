@@ -106,6 +106,7 @@ static tri_status wrap(const struct local_options *options, struct region *regio
                               .state = (float *)(base + head->state_at),
                               .slots = base + head->slots_at,
                               .sgd = update_kernel_at(0)->sgd,
+                              .two = update_kernel_at(0)->two,
                               .wait_ms = options->wait_ms > 0 ? options->wait_ms : 30000};
     size_t blocks = 0;
     for (uint32_t l = 0; l < head->layer_count; l++)

@@ -337,6 +337,10 @@ struct local_serve_options {
      * all is applied. Otherwise only local_stop() ends it. */
     bool until_done;
     enum local_torn torn;
+    /* sgd without a lock: from so many weights on, the second half of a gradient and the first half
+     * of the next are one pass. If the server dies, two are torn then. 0: 4,194,304, which few third
+     * caches hold with their gradients. */
+    uint64_t pair_floats;
 };
 
 /* Serves, in the calling thread. One at a time per job: TRI_EINPUT when another one lives. What a

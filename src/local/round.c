@@ -262,7 +262,7 @@ tri_status round_apply(struct local_job *job, struct crew *crew, struct rounds *
     work.lr = work.slots[0]->lr;
     rounds->stamp = (uint32_t)(round + 1);
     store(&job->head->version_next, load(&job->head->version) + 1);
-    store(&job->head->applying, applying_mark(ROUND_MARK, round)); /* local.pml: mark */
+    store(&job->head->applying[0], applying_mark(ROUND_MARK, round)); /* local.pml: mark */
     reach(job, LOCAL_AT_MARKED);
     crew_share(crew, dense_block, &work, job->block_count);
     crew_share(crew, rows_work, &work, job->head->layer_count);
@@ -277,7 +277,7 @@ tri_status round_apply(struct local_job *job, struct crew *crew, struct rounds *
     store(&job->head->version, job->head->version_next);
     reach(job, LOCAL_AT_ROUND);
     finish(job, false);
-    store(&job->head->applying, 0);
+    store(&job->head->applying[0], 0);
     unlock_write(job);
     event_wake(&job->head->news);
     return TRI_OK;
@@ -286,7 +286,7 @@ tri_status round_apply(struct local_job *job, struct crew *crew, struct rounds *
 /* A server died in a round. If that was done, its slots are given back; if not it is torn. */
 void round_recover(struct local_job *job)
 {
-    uint64_t round = job->head->applying & (((uint64_t)1 << TORN_SHIFT) - 1);
+    uint64_t round = job->head->applying[0] & (((uint64_t)1 << TORN_SHIFT) - 1);
     bool torn = load(&job->head->round) == round;
     finish(job, torn);
     store(&job->head->round, round + 1);

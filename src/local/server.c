@@ -1,8 +1,6 @@
 /* The server: takes the queues in turn, one gradient each.
  *
- * head.applying says what it is in the middle of: the seat + 1 above TORN_SHIFT, the number of the
- * gradient below. It is written before the first weight changes and taken back after the tail was
- * moved; a new server that finds it beside a tail that has not moved knows of a torn gradient. */
+ * What it does to the weights is passes.c, or for rounds of all learners round.c. */
 #include <stdio.h>
 
 #include "local/inside.h"
@@ -15,46 +13,16 @@ struct server {
     const struct local_serve_options *options;
     struct crew *crew;
     struct rounds *rounds;
+    struct passes passes;
     uint32_t next; /* seat to look at */
 };
 
-uint64_t applying_mark(uint32_t seat, uint64_t number)
-{
-    return ((uint64_t)(seat == ROUND_MARK ? ROUND_MARK : seat + 1) << TORN_SHIFT) | number;
-}
-
 /* ---- taking up what a dead server left ---- */
-
-static uint64_t all_torn(const struct local_job *job)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < job->head->learners; i++)
-        sum += torn_of(&job->seats[i]);
-    return sum;
-}
-
-uint64_t server_recover(struct local_job *job)
-{
-    uint64_t mark = load(&job->head->applying), number = mark & (((uint64_t)1 << TORN_SHIFT) - 1);
-    uint64_t before = all_torn(job);
-    if (mark >> TORN_SHIFT == ROUND_MARK)
-        round_recover(job);
-    else if (mark != 0 && tail_of(&job->seats[(mark >> TORN_SHIFT) - 1]) == number)
-        queue_finish(job, (uint32_t)(mark >> TORN_SHIFT) - 1, true); /* local.pml: torn */
-    store(&job->head->applying, 0);
-    if (job->head->mode == LOCAL_SERVER)
-        store(&job->head->version, version_by_counts(job));
-    bump(&job->head->changes, 1);
-    for (uint32_t i = 0; i < job->head->learners; i++)
-        event_wake(&job->seats[i].space); /* it may have died before it could say so */
-    event_wake(&job->head->news);
-    return all_torn(job) - before;
-}
 
 static tri_status take_up(struct server *server, tri_error *err)
 {
     struct local_job *job = server->job;
-    uint64_t torn = server_recover(job);
+    uint64_t torn = passes_recover(job);
     if (torn == 0)
         return TRI_OK;
     log_write(job->log, LOG_WARN, "the last server died in the middle of %llu gradient(s)",
@@ -86,31 +54,6 @@ static tri_status sit_down(struct local_job *job, tri_error *err)
 
 /* ---- serving ---- */
 
-static tri_status apply_next(struct server *server, uint32_t i, tri_error *err)
-{
-    struct local_job *job = server->job;
-    struct seat *seat = &job->seats[i];
-    uint64_t tail = tail_of(seat);
-    const struct slot *slot = slot_at(job, i, tail);
-    tri_status status = lock_write(job, err);
-    if (status != TRI_OK)
-        return status;
-    store(&job->head->applying, applying_mark(i, tail)); /* local.pml: mark */
-    reach(job, LOCAL_AT_MARKED);
-    apply_gradient(job, server->crew, slot); /* local.pml: step */
-    reach(job, LOCAL_AT_STEPPED);
-    count_stale(seat, load(&job->head->version), slot->version);
-    queue_finish(job, i, false); /* local.pml: commit */
-    bump(&job->head->version, 1);
-    bump(&job->head->changes, 1);
-    reach(job, LOCAL_AT_COMMITTED);
-    store(&job->head->applying, 0); /* local.pml: unmark */
-    unlock_write(job);
-    crew_wake_later(server->crew, &seat->space, load32(&seat->cpu));
-    event_wake(&job->head->news);
-    return TRI_OK;
-}
-
 static bool has_work(const struct local_job *job)
 {
     if (local_stopping(job) || load32(&job->head->hold) != 0)
@@ -119,6 +62,14 @@ static bool has_work(const struct local_job *job)
         return round_ready(job);
     for (uint32_t i = 0; i < job->head->learners; i++)
         if (waiting_in(&job->seats[i]) > 0)
+            return true;
+    return false;
+}
+
+static bool any_waiting(const struct server *server)
+{
+    for (uint32_t i = 0; i < server->job->head->learners; i++)
+        if (passes_waiting(&server->passes, i) > 0)
             return true;
     return false;
 }
@@ -135,9 +86,11 @@ static tri_status go_round(struct server *server, tri_error *err)
         server->next = (server->next + 1) % job->head->learners;
         if (load32(&job->head->hold) != 0 || local_stopping(job))
             break;
-        if (waiting_in(&job->seats[i]) > 0)
-            status = apply_next(server, i, err);
+        if (passes_waiting(&server->passes, i) > 0)
+            status = passes_take(&server->passes, i, err);
     }
+    if (!any_waiting(server)) /* nobody is waited for */
+        passes_finish(&server->passes);
     return status;
 }
 
@@ -174,6 +127,8 @@ static tri_status serve(struct server *server, tri_error *err)
     tri_status status = take_up(server, err);
     while (status == TRI_OK && !local_stopping(job)) {
         bool hold = load32(&job->head->hold) != 0, more = has_work(job);
+        if (hold)
+            passes_finish(&server->passes); /* who copies is to find whole gradients */
         if (hold || !more)
             crew_wake_due(server->crew);
         if (hold)
@@ -185,6 +140,7 @@ static tri_status serve(struct server *server, tri_error *err)
         else
             sleep_a_slice(job);
     }
+    passes_finish(&server->passes);
     crew_wake_due(server->crew);
     return status == TRI_EEVICTED ? TRI_OK : status;
 }
@@ -202,6 +158,7 @@ tri_status local_serve(struct local_job *job, const struct local_serve_options *
     status = crew_open(job, options->threads, &server.crew, err);
     if (status == TRI_OK && job->head->mode == LOCAL_SYNC)
         status = rounds_open(job, &server.rounds, err);
+    passes_init(&server.passes, job, server.crew, options->pair_floats);
     if (status == TRI_OK)
         status = serve(&server, err);
     rounds_close(job, server.rounds);

@@ -129,7 +129,7 @@ static tri_status take_with_server(struct local_job *job, struct local_snapshot 
     if (status == TRI_OK) {
         reach(job, LOCAL_AT_HELD);
         copy_all(job, out);
-        out->exact = load(&job->head->applying) == 0;
+        out->exact = !is_applying(job);
     }
     let_go(job);
     return status;
@@ -356,7 +356,7 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
         return status;
     }
     if (has_server(job))
-        (void)server_recover(job);
+        (void)passes_recover(job);
     store32(&head->base, head->learners); /* replicas.pml: RESTORE */
     uint64_t sum = 0;
     for (uint32_t i = 0; i < head->learners; i++) {

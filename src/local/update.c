@@ -54,16 +54,49 @@ enum { CHUNK = 1 << 15, CHUNK_LEAST = 2048 };
             weights[i] -= rate * values[i];                                                        \
     }
 
+#define STEP_TWO(type, w, g, h, v)                                                                 \
+    do {                                                                                           \
+        type a = (w)[0] - (v)->first_rate * (g)[0], b = (w)[1] - (v)->first_rate * (g)[1];         \
+        a -= (v)->second_rate * (h)[0];                                                            \
+        b -= (v)->second_rate * (h)[1];                                                            \
+        (w)[0] = a;                                                                                \
+        (w)[1] = b;                                                                                \
+    } while (0)
+#define SGD_TWO(name, type, lanes, ...)                                                            \
+    __VA_ARGS__ RACY static void name(float *weights, const struct update_two *values, size_t n)   \
+    {                                                                                              \
+        const struct update_two v = *values;                                                       \
+        const size_t wide = (size_t)2 * (lanes);                                                   \
+        size_t i = 0;                                                                              \
+        while (n - i >= CHUNK_LEAST) {                                                             \
+            size_t half = (n - i < CHUNK ? n - i : CHUNK) / 2 / wide * wide;                       \
+            for (size_t end = i + half; i < end; i += wide) {                                      \
+                size_t j = i + half;                                                               \
+                STEP_TWO(type, (type *)(weights + i), (const type *)(v.first + i),                 \
+                         (const type *)(v.second + i), &v);                                        \
+                STEP_TWO(type, (type *)(weights + j), (const type *)(v.first + j),                 \
+                         (const type *)(v.second + j), &v);                                        \
+            }                                                                                      \
+            i += half;                                                                             \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            float once = weights[i] - v.first_rate * v.first[i];                                   \
+            weights[i] = once - v.second_rate * v.second[i];                                       \
+        }                                                                                          \
+    }
+
 #if defined(__x86_64__)
 SGD(sgd_avx2, eight, 8, __attribute__((target("avx2"))))
+SGD_TWO(two_avx2, eight, 8, __attribute__((target("avx2"))))
 #endif
 SGD(sgd_plain, four, 4, )
+SGD_TWO(two_plain, four, 4, )
 
 static const struct update_kernel kernels[] = {
 #if defined(__x86_64__)
-    {"avx2", sgd_avx2},
+    {"avx2", sgd_avx2, two_avx2},
 #endif
-    {"plain", sgd_plain},
+    {"plain", sgd_plain, two_plain},
 };
 
 const struct update_kernel *update_kernel_at(size_t i)

@@ -17,10 +17,19 @@ extern "C" {
 /* weights -= rate * values, each product rounded: the same bits from every kernel. */
 typedef void update_sgd(float *weights, const float *values, size_t n, float rate);
 
+/* Two such steps, one after the other for each weight: the same bits as one pass after the other,
+ * and weights that no cache holds are read and written once. */
+struct update_two {
+    const float *first, *second;
+    float first_rate, second_rate;
+};
+typedef void update_sgd_two(float *weights, const struct update_two *values, size_t n);
+
 /* The fastest that this machine has; i from 0, NULL past the end. */
 struct update_kernel {
     const char *name;
     update_sgd *sgd;
+    update_sgd_two *two;
 };
 const struct update_kernel *update_kernel_at(size_t i);
 

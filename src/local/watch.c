@@ -185,7 +185,7 @@ static tri_status look_at_server(struct watch *watch, const struct local_stats *
     watch->report->server_restarts++;
     log_write(job->log, LOG_WARN, "the server is dead and is started again");
     tri_status status = TRI_OK;
-    if (load(&job->head->applying) != 0) /* a gradient is torn: take it back out */
+    if (is_applying(job)) /* a gradient is torn: take it back out */
         status = local_restore(job, &watch->last, false, err);
     return status == TRI_OK ? start_server(watch, err) : status;
 }

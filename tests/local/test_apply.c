@@ -11,11 +11,17 @@ static void fill(float *to, size_t n, struct rng *rng)
         to[i] = (float)(2 * rng_unit(rng) - 1);
 }
 
-static void serve_all(struct local_job *job, uint32_t threads)
+static void serve_as(struct local_job *job, struct local_serve_options options)
 {
-    struct rig_server server = {.options = {.threads = threads, .until_done = true}};
+    struct rig_server server = {.options = options};
+    server.options.until_done = true;
     rig_server_start(&server, job);
     rig_server_end(&server);
+}
+
+static void serve_all(struct local_job *job, uint32_t threads)
+{
+    serve_as(job, (struct local_serve_options){.threads = threads});
 }
 
 TEST(every_kernel_has_the_same_bits)
@@ -37,6 +43,27 @@ TEST(every_kernel_has_the_same_bits)
         assert_memory_equal(got, want, sizeof got);
     }
     assert_non_null(update_kernel_at(0));
+}
+
+TEST(two_steps_in_one_pass_are_one_after_the_other)
+{
+    (void)state;
+    enum { N = 70003 }; /* more than one chunk of the kernels, and a rest */
+    float *all = mem_array(&mem_libc, (size_t)4 * N, sizeof *all);
+    float *first = all, *second = all + N, *want = all + 2 * N, *got = all + 3 * N;
+    struct rng rng;
+    rng_init(&rng, 2);
+    fill(all, (size_t)4 * N, &rng);
+    for (size_t k = 0; update_kernel_at(k) != NULL; k++)
+        for (size_t n = N; n > 0; n = n / 2 - n / 9) {
+            const struct update_two values = {first, second, 0.3F, -0.7F};
+            memcpy(got, want, n * sizeof *got);
+            update_kernel_at(k)->sgd(want, first, n, 0.3F);
+            update_kernel_at(k)->sgd(want, second, n, -0.7F);
+            update_kernel_at(k)->two(got, &values, n);
+            assert_memory_equal(got, want, n * sizeof *got);
+        }
+    mem_free(&mem_libc, all);
 }
 
 /* Random dense gradients through a queue against the same steps by hand. */
@@ -203,6 +230,82 @@ TEST(rows_have_their_bias_and_touch_no_other_row)
     rig_remove(job);
 }
 
+/* ---- two in one pass ---- */
+
+/* What a layer is given in one gradient: nothing, a dense one, or rows if it takes them. */
+static void fill_part(struct local_gradient *gradient, const struct local_layer_info *layer,
+                      uint32_t number, bool rows_only, struct rng *rng)
+{
+    struct local_rows rows;
+    const uint64_t form = rng_below(rng, 4);
+    if (form == 0 || (rows_only && layer->max_rows == 0))
+        return;
+    if (rows_only || (form == 1 && layer->max_rows > 0)) {
+        assert_true(local_rows(gradient, number, layer->max_rows, &rows));
+        for (uint32_t i = 0; i < layer->max_rows; i++)
+            rows.numbers[i] = (uint32_t)rng_below(rng, layer->rows);
+        fill(rows.values, (size_t)layer->max_rows * rows.stride, rng);
+        return;
+    }
+    fill(local_dense(gradient, number),
+         (size_t)layer->rows * layer->cols + (layer->bias ? layer->rows : 0), rng);
+}
+
+/* All gradients of `learners` wait when the server begins. */
+static struct local_job *serve_mixed(uint32_t learners, struct local_serve_options serve)
+{
+    enum { STEPS = 9 };
+    struct local_options options = rig_options(LOCAL_SERVER, learners);
+    options.slots = STEPS;
+    struct local_job *job = rig_create(&options);
+    struct rng rng;
+    rng_init(&rng, 11);
+    for (uint32_t l = 0; l < RIG_LAYERS; l++)
+        fill(local_shared(job, l), (size_t)rig_layers[l].rows * rig_layers[l].cols, &rng);
+    for (uint32_t i = 0; i < learners; i++) {
+        struct local_learner *learner = rig_join(job, (struct local_learner_options){.seat = i});
+        for (uint32_t step = 0; step < STEPS - i; step++) {
+            struct local_gradient *gradient;
+            assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
+            for (uint32_t l = 0; l < RIG_LAYERS; l++)
+                fill_part(gradient, &rig_layers[l], l, step == 3, &rng);
+            assert_int_equal(local_publish(learner, 0.1F + (float)step, 3, NULL), TRI_OK);
+        }
+        local_leave(learner);
+    }
+    serve_as(job, serve);
+    struct local_stats stats;
+    local_stats(job, &stats);
+    rig_check_counts(job, &stats.counts);
+    assert_int_equal(stats.counts.applied, stats.counts.pushed);
+    assert_int_equal(stats.version, stats.counts.pushed);
+    return job;
+}
+
+TEST(two_gradients_in_one_pass_give_the_bits_of_one_after_the_other)
+{
+    (void)state;
+    for (uint32_t learners = 1; learners <= 3; learners++)
+        for (uint32_t threads = 1; threads <= 2; threads++) {
+            struct local_serve_options single = {.threads = threads, .pair_floats = UINT64_MAX};
+            struct local_serve_options pairs = {.threads = threads, .pair_floats = 1};
+            struct local_job *one = serve_mixed(learners, single);
+            struct local_job *two = serve_mixed(learners, pairs);
+            struct local_snapshot first, second;
+            assert_int_equal(local_snapshot_open(one, &first, NULL), TRI_OK);
+            assert_int_equal(local_snapshot_open(two, &second, NULL), TRI_OK);
+            assert_int_equal(local_snapshot_take(one, &first, NULL), TRI_OK);
+            assert_int_equal(local_snapshot_take(two, &second, NULL), TRI_OK);
+            assert_true(second.exact);
+            assert_memory_equal(second.weights, first.weights, first.floats * sizeof(float));
+            assert_memory_equal(second.steps, first.steps, RIG_LAYERS * sizeof first.steps[0]);
+            local_snapshot_close(one, &first);
+            local_snapshot_close(two, &second);
+            rig_remove(one);
+            rig_remove(two);
+        }
+}
+
 /* ---- sync ---- */
 
 struct sync_learner {
@@ -348,6 +451,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_has_the_same_bits),
+        cmocka_unit_test(two_steps_in_one_pass_are_one_after_the_other),
+        cmocka_unit_test(two_gradients_in_one_pass_give_the_bits_of_one_after_the_other),
         cmocka_unit_test(dense_gradients_step_as_the_optimiser_says),
         cmocka_unit_test(rows_equal_dense_gradients_with_zeros),
         cmocka_unit_test(rows_have_their_bias_and_touch_no_other_row),

@@ -1,6 +1,7 @@
 /* Processes killed at every step: nothing lost, nothing twice, nobody waits for ever.
  *
  * As in test_queue.c every weight counts the gradients that are in it. */
+#include "local/inside.h"
 #include "local/rig.h"
 
 #define COUNT ((size_t)12)
@@ -189,6 +190,145 @@ TEST(a_server_may_die_at_every_step_and_each_gradient_is_applied_once)
         kill_server(LOCAL_SYNC, false, rounds[i]);
 }
 
+/* All gradients of one learner wait, so that each pass but the first and the last has two. Nobody
+ * has taken the weights for whole before another server has looked what is torn. */
+static void kill_server_of_pairs(enum local_step at, uint32_t nth, uint64_t torn)
+{
+    struct local_snapshot snapshot;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    options.slots = COUNT;
+    struct local_job *job = rig_create(&options);
+    const struct local_serve_options serve = {
+        .threads = 2, .until_done = true, .pair_floats = 1, .torn = LOCAL_TORN_KEEP};
+    struct wish wish = {.count = COUNT};
+    assert_int_equal(learn(job, &wish), 0);
+    assert_int_equal(rig_wait(rig_fork(&options, at, nth, rig_serve_child, (void *)&serve)),
+                     -SIGKILL);
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_false(snapshot.exact);
+    assert_int_equal(
+        rig_wait(rig_fork(&options, LOCAL_AT_NOTHING, 0, rig_serve_child, (void *)&serve)), 0);
+    struct local_stats stats;
+    struct local_about about;
+    local_stats(job, &stats);
+    rig_check_counts(job, &stats.counts);
+    if (stats.counts.torn != torn)
+        fail_msg("died at '%s': %llu torn, not %llu", local_step_name(at),
+                 (unsigned long long)stats.counts.torn, (unsigned long long)torn);
+    assert_int_equal(stats.counts.applied, COUNT - torn);
+    assert_int_equal(stats.version, COUNT - torn);
+    local_about(job, &about);
+    for (uint32_t l = 0; l < about.layer_count; l++)
+        for (uint64_t i = 0; i < about.layers[l].floats; i++) {
+            const float times = local_shared(job, l)[i];
+            assert_true(times >= (float)(COUNT - torn) && times <= COUNT);
+        }
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_true(snapshot.exact);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
+TEST(a_server_that_dies_in_a_pass_of_two_has_torn_just_those)
+{
+    (void)state;
+    kill_server_of_pairs(LOCAL_AT_MARKED, 0, 1); /* the first goes alone */
+    kill_server_of_pairs(LOCAL_AT_MARKED, 5, 2);
+    kill_server_of_pairs(LOCAL_AT_HALF_STEP, 4, 2);
+    kill_server_of_pairs(LOCAL_AT_STEPPED, 5, 2);
+    kill_server_of_pairs(LOCAL_AT_COMMITTED, 5, 1);
+    kill_server_of_pairs(LOCAL_AT_STEPPED, COUNT - 1, 1); /* and so does the last */
+}
+
+static void stop_job(void *ctx, enum local_step at)
+{
+    (void)at;
+    local_stop(ctx);
+}
+
+TEST(a_server_that_is_stopped_leaves_no_gradient_by_half)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    options.slots = COUNT;
+    struct local_job *job = rig_create(&options);
+    struct local_faults faults = {.at = LOCAL_AT_STEPPED, .nth = 3, .hit = stop_job, .ctx = job};
+    const struct local_serve_options serve = {.until_done = true, .pair_floats = 1};
+    struct wish wish = {.count = COUNT};
+    struct local_stats stats;
+    assert_int_equal(learn(job, &wish), 0);
+    local_set_faults(job, &faults);
+    assert_int_equal(local_serve(job, &serve, NULL), TRI_OK);
+    local_stats(job, &stats);
+    rig_check_counts(job, &stats.counts);
+    assert_int_equal(stats.counts.torn, 0);
+    assert_true(stats.counts.waiting > 0);
+    assert_true(rig_value(job) == (float)stats.counts.applied);
+    rig_remove(job);
+}
+
+/* What is read under the lock are whole gradients, so there each goes by itself. */
+TEST(who_reads_under_the_lock_finds_no_gradient_by_half)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 2);
+    options.locked = true;
+    struct local_job *job = rig_create(&options);
+    struct rig_server server = {.options = {.until_done = true, .pair_floats = 1}};
+    struct wish wish = {.options = {.seat = 0}, .count = 10 * COUNT};
+    struct local_learner *reader = rig_join(job, (struct local_learner_options){.seat = 1});
+    struct local_about about;
+    local_about(job, &about);
+    rig_server_start(&server, job);
+    pid_t writer = rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wish);
+    float last = 0;
+    while (last < (float)(10 * COUNT)) {
+        assert_int_equal(local_refresh(reader, NULL), TRI_OK);
+        const float *w = local_weights(reader, 1);
+        for (uint64_t i = 0; i < about.layers[1].floats; i++)
+            assert_true(w[i] == w[0]);
+        last = w[0];
+    }
+    assert_int_equal(rig_wait(writer), 0);
+    local_leave(reader);
+    rig_server_end(&server);
+    rig_remove(job);
+}
+
+/* Of two seats in one pass, too. */
+TEST(gradients_of_two_learners_in_one_pass_are_applied_once_if_the_server_dies)
+{
+    (void)state;
+    static const enum local_step steps[] = {LOCAL_AT_MARKED, LOCAL_AT_HALF_STEP, LOCAL_AT_STEPPED,
+                                            LOCAL_AT_COMMITTED};
+    const struct local_serve_options serve = {.until_done = true, .pair_floats = 1};
+    for (size_t i = 0; i < 4; i++) {
+        struct local_options options = rig_options(LOCAL_SERVER, 2);
+        struct local_job *job = rig_create(&options);
+        struct wish wishes[2] = {{.options = {.seat = 0}, .count = COUNT},
+                                 {.options = {.seat = 1}, .count = COUNT}};
+        pid_t learners[2];
+        pid_t server = rig_fork(&options, steps[i], 5, rig_serve_child, (void *)&serve);
+        for (uint32_t k = 0; k < 2; k++)
+            learners[k] = rig_fork(&options, LOCAL_AT_NOTHING, 0, learn, &wishes[k]);
+        assert_int_equal(rig_wait(server), -SIGKILL);
+        server = rig_fork(&options, LOCAL_AT_NOTHING, 0, rig_serve_child, (void *)&serve);
+        for (uint32_t k = 0; k < 2; k++)
+            assert_int_equal(rig_wait(learners[k]), 0);
+        assert_int_equal(rig_wait(server), 0);
+        struct local_stats stats;
+        local_stats(job, &stats);
+        rig_check_counts(job, &stats.counts);
+        assert_int_equal(stats.counts.pushed, 2 * COUNT);
+        assert_int_equal(stats.counts.waiting + stats.counts.discarded + stats.counts.lost, 0);
+        assert_true(stats.counts.torn <= 2);
+        assert_true(stats.counts.torn >= 1 || steps[i] == LOCAL_AT_COMMITTED);
+        assert_int_equal(stats.version, stats.counts.applied);
+        rig_remove(job);
+    }
+}
+
 TEST(sync_goes_on_without_the_dead)
 {
     (void)state;
@@ -257,12 +397,65 @@ static void *push_on(void *arg)
     return NULL;
 }
 
-TEST(snapshots_are_exact_while_learners_go_on)
+struct snapper {
+    struct local_job *job;
+    struct local_snapshot snapshot;
+    tri_status status;
+    pthread_t thread;
+};
+
+static void *snap_once(void *arg)
+{
+    struct snapper *self = arg;
+    self->status = local_snapshot_take(self->job, &self->snapshot, NULL);
+    return NULL;
+}
+
+/* In the server, with a gradient done and the next one by half: somebody wants a snapshot. */
+static void have_snapped(void *ctx, enum local_step at)
+{
+    struct snapper *self = ctx;
+    (void)at;
+    if (pthread_create(&self->thread, NULL, snap_once, self) == 0)
+        while (load32(&self->job->head->hold) == 0)
+            event_pause();
+}
+
+TEST(a_snapshot_has_whole_gradients_also_if_one_was_by_half_in_when_it_was_wanted)
 {
     (void)state;
     struct local_options options = rig_options(LOCAL_SERVER, 1);
+    options.slots = COUNT;
     struct local_job *job = rig_create(&options);
-    struct rig_server server = {.options = {.threads = 2, .until_done = true}};
+    struct snapper self = {.job = job};
+    struct local_faults faults = {
+        .at = LOCAL_AT_STEPPED, .nth = 3, .hit = have_snapped, .ctx = &self};
+    const struct local_serve_options serve = {.until_done = true, .pair_floats = 1};
+    struct wish wish = {.count = COUNT};
+    struct local_about about;
+    assert_int_equal(local_snapshot_open(job, &self.snapshot, NULL), TRI_OK);
+    assert_int_equal(learn(job, &wish), 0);
+    local_set_faults(job, &faults);
+    assert_int_equal(local_serve(job, &serve, NULL), TRI_OK);
+    assert_int_equal(pthread_join(self.thread, NULL), 0);
+    assert_int_equal(self.status, TRI_OK);
+    assert_true(self.snapshot.exact);
+    assert_int_equal(self.snapshot.version, 5); /* the one that was done, and the one by half */
+    local_about(job, &about);
+    for (uint32_t l = 0; l < about.layer_count; l++)
+        for (uint64_t i = 0; i < about.layers[l].floats; i++)
+            assert_true(self.snapshot.weights[about.layers[l].offset + i] == 5);
+    assert_true(rig_value(job) == COUNT);
+    local_snapshot_close(job, &self.snapshot);
+    rig_remove(job);
+}
+
+static void snap_while_learning(uint64_t pair_floats)
+{
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct rig_server server = {
+        .options = {.threads = 2, .until_done = true, .pair_floats = pair_floats}};
     struct pusher self = {.job = job};
     struct local_snapshot snapshot;
     pthread_t thread;
@@ -287,6 +480,13 @@ TEST(snapshots_are_exact_while_learners_go_on)
     rig_server_end(&server);
     local_snapshot_close(job, &snapshot);
     rig_remove(job);
+}
+
+TEST(snapshots_are_exact_while_learners_go_on)
+{
+    (void)state;
+    snap_while_learning(0);
+    snap_while_learning(1); /* two gradients in one pass */
 }
 
 TEST(a_snapshot_put_back_is_where_counting_goes_on)
@@ -353,8 +553,14 @@ int main(void)
         cmocka_unit_test(a_learner_with_a_copy_of_its_own_may_die_at_every_step),
         cmocka_unit_test(a_learner_may_die_with_the_lock_of_the_seats),
         cmocka_unit_test(a_server_may_die_at_every_step_and_each_gradient_is_applied_once),
+        cmocka_unit_test(a_server_that_dies_in_a_pass_of_two_has_torn_just_those),
+        cmocka_unit_test(a_server_that_is_stopped_leaves_no_gradient_by_half),
+        cmocka_unit_test(who_reads_under_the_lock_finds_no_gradient_by_half),
+        cmocka_unit_test(gradients_of_two_learners_in_one_pass_are_applied_once_if_the_server_dies),
         cmocka_unit_test(sync_goes_on_without_the_dead),
         cmocka_unit_test(who_dies_while_the_server_rests_for_it_does_not_stop_the_job),
+        cmocka_unit_test(
+            a_snapshot_has_whole_gradients_also_if_one_was_by_half_in_when_it_was_wanted),
         cmocka_unit_test(snapshots_are_exact_while_learners_go_on),
         cmocka_unit_test(a_snapshot_put_back_is_where_counting_goes_on),
     };
