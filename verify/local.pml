@@ -5,7 +5,8 @@
  * -DHANDS      learner 0 has a push thread     -DLOCKED  readers and the writer keep apart
  * -DSERVER_DIES=n  times; another one takes up  -DDIRECT  no server, learners step by themselves
  * -DPULLS      learner 0 has a pull thread, and only reads what changes G1 times
- * -DSYNC       rounds of one gradient of each */
+ * -DSYNC       rounds of one gradient of each
+ * -DPAIRS      a gradient goes by halves, the second together with the first of the next */
 #ifndef G
 #define G 3
 #endif
@@ -44,9 +45,15 @@ byte deaths;
 
 byte head[L], tail[L], begun[L]; /* queues: commits are stores of head and tail */
 byte slot[L * S];                /* the number of the gradient + 1; 0: half full */
-byte effect[L * G];              /* how often a gradient is in the weights */
+byte effect[L * G];              /* how often a gradient is in the weights; PAIRS: in which halves */
 bool torn[L * G];
 byte mark; /* what the server is in the middle of: 0, or the learner * G + number + 1 */
+#ifdef PAIRS
+byte marks[2]; /* likewise, by turns */
+#define ALL_IN 3
+#else
+#define ALL_IN 1
+#endif
 bool server_dead;
 byte server_deaths;
 
@@ -447,6 +454,7 @@ inline wake_due()
     fi
 }
 
+#ifndef PAIRS
 inline apply(a)
 {
 #ifdef LOCKED
@@ -492,6 +500,7 @@ inline apply(a)
     :: wake_due()                                           /* one */
     fi
 }
+#endif
 
 #ifdef SYNC
 #define OFFERED(i) (WAITING(i) && clocks[(i) * S + tail[i] % S] <= round)
@@ -584,6 +593,112 @@ inline serve()
     od
 }
 #else
+#ifdef PAIRS
+#define IN_FLIGHT(i) (flight > 0 && (flight - 1) / G == (i))
+#define MORE(i) (head[i] - tail[i] > (IN_FLIGHT(i) -> 1 : 0))
+#define HAS_SLOT(f) (slot[((f) - 1) / G * S + ((f) - 1) % G % S] == ((f) - 1) % G + 1)
+#define IS_NEW(f) ((effect[(f) - 1] & (1 << half)) == 0 && !torn[(f) - 1])
+
+/* A pass over one half: by who has passed the other, and by who comes next. */
+inline pass()
+{
+    atomic {                                                /* half: its beginning and its end */
+        right_gradient = (flight == 0 || HAS_SLOT(flight)) && (coming == 0 || HAS_SLOT(coming));
+        assert(right_gradient)
+    };
+    wake_due();
+#ifdef PAIR_FREED_EARLY /* mutant: with half of it still to be read */
+    if
+    :: flight > 0 -> tail[(flight - 1) / G]++; wake(SPACE((flight - 1) / G))
+    :: else
+    fi;
+#endif
+    atomic {
+        right_gradient = (flight == 0 || HAS_SLOT(flight)) && (coming == 0 || HAS_SLOT(coming));
+        assert(right_gradient);
+        applied_once = (flight == 0 || IS_NEW(flight)) && (coming == 0 || IS_NEW(coming));
+        assert(applied_once);
+        if
+        :: flight > 0 -> effect[flight - 1] = effect[flight - 1] | (1 << half)
+        :: else
+        fi;
+        if
+        :: coming > 0 -> effect[coming - 1] = effect[coming - 1] | (1 << half)
+        :: else
+        fi
+    };
+    if
+    :: flight > 0 ->
+#ifndef PAIR_FREED_EARLY
+        tail[(flight - 1) / G]++;                           /* commit */
+#endif
+        marks[last] = 0;                                    /* unmark */
+        due = (flight - 1) / G + 1;
+        if
+        :: skip                                             /* several threads */
+        :: wake_due()                                       /* one */
+        fi
+    :: else
+    fi;
+    d_step { flight = coming; coming = 0; last = 1 - last }
+}
+
+inline apply(a)
+{
+    d_step {
+        coming = a * G + tail[a] + (IN_FLIGHT(a) -> 1 : 0) + 1;
+#ifdef PAIR_SAME_HALF /* mutant: both in the half that the first has passed */
+        half = (flight > 0 -> half : 0)
+#else
+        half = (flight > 0 -> 1 - half : 0)
+#endif
+    };
+#ifdef PAIR_ONE_MARK /* mutant: the second writes over the first */
+    marks[last] = coming;
+#else
+    marks[1 - last] = coming;                               /* mark */
+#endif
+    pass()
+}
+
+inline finish_flight()
+{
+    half = 1 - half;
+    pass()
+}
+
+/* Marks of one seat in their order, or the later does not meet its tail. */
+inline recover()
+{
+    d_step {
+#ifdef PAIR_LATER_FIRST /* mutant */
+        k = (marks[0] <= marks[1] -> 1 : 0);
+#else
+        k = (marks[0] <= marks[1] -> 0 : 1);
+#endif
+        need = 0;
+        do
+        :: need < 2 ->
+            if
+            :: marks[k] > 0 && tail[(marks[k] - 1) / G] == (marks[k] - 1) % G ->
+                torn[marks[k] - 1] = true;
+                tail[(marks[k] - 1) / G]++                  /* torn */
+            :: else
+            fi;
+            k = 1 - k;
+            need++
+        :: else -> break
+        od;
+        marks[0] = 0;
+        marks[1] = 0;
+        need = 0;
+        k = 0
+    };
+    wake(SPACE(0));
+    wake(SPACE(1))
+}
+#else
+#define MORE(i) WAITING(i)
 /* The next server: what the dead one was in the middle of is not applied again. */
 inline recover()
 {
@@ -600,6 +715,7 @@ inline recover()
     wake(SPACE(0));
     wake(SPACE(1))
 }
+#endif
 
 inline serve()
 {
@@ -607,8 +723,16 @@ inline serve()
     :: OVER -> break
     :: else ->
         if
-        :: atomic { !WAITING(next) && WAITING(1 - next) -> next = 1 - next }
-        :: WAITING(next) -> apply(next); next = 1 - next
+        :: atomic { !MORE(next) && MORE(1 - next) -> next = 1 - next }
+        :: MORE(next) -> apply(next); next = 1 - next
+#ifdef PAIRS
+#ifndef PAIR_WAITS /* mutant: for a second one that does not come */
+        :: !MORE(0) && !MORE(1) && flight > 0 -> finish_flight()
+#else
+        :: atomic { !MORE(0) && !MORE(1) && flight > 0 -> TAKE_KEY(WORK) };
+            sleep_on(SERVER, WORK, MORE(0) || MORE(1))
+#endif
+#endif
         :: !WAITING(0) && !WAITING(1) && due > 0 ->
 #ifndef DUE_FORGOTTEN /* mutant: who is to be woken by the next step is not, if there is none */
             wake_due()
@@ -640,7 +764,7 @@ inline check()
             counts_agree = tail[k] == head[k] && begun[k] - head[k] <= (dead[k] -> 1 : 0) && (dead[k] || head[k] == COUNT(k));
             assert(counts_agree);
             for (key : 0 .. G - 1) {
-                applied_once = key >= head[k] || torn[k * G + key] || effect[k * G + key] == 1;
+                applied_once = key >= head[k] || torn[k * G + key] || effect[k * G + key] == ALL_IN;
                 assert(applied_once);
                 applied_once = key < head[k] || effect[k * G + key] == 0;
                 assert(applied_once)
@@ -655,6 +779,9 @@ proctype server()
 #ifdef SYNC
     bool was_torn;
 #endif
+#ifdef PAIRS
+    byte flight, coming, half, last = 1; /* begun; to begin; the half it has passed; its mark */
+#endif
     do
     :: true ->
         {
@@ -664,7 +791,12 @@ proctype server()
             serve();
             break
         } unless {
-            server_dead -> d_step { server_dead = false; asleep[SERVER] = 0; key = 0; need = 0; k = 0; due = 0 }
+            server_dead -> d_step {
+#ifdef PAIRS
+                flight = 0; coming = 0; half = 0; last = 1;
+#endif
+                server_dead = false; asleep[SERVER] = 0; key = 0; need = 0; k = 0; due = 0
+            }
         }
     od;
     check()
