@@ -64,11 +64,6 @@ void step_dense(const struct local_job *job, const struct block *block, const fl
         step_values(job, block->layer, bias, 1, values + bias, step);
 }
 
-struct dense_work {
-    struct local_job *job;
-    const struct apply_pass *pass;
-};
-
 static struct step step_of(const struct local_job *job, const struct slot *slot, uint32_t layer,
                            float *scratch)
 {
@@ -79,9 +74,8 @@ static struct step step_of(const struct local_job *job, const struct slot *slot,
 }
 
 static void step_two(const struct local_job *job, const struct block *block,
-                     const struct apply_pass *pass)
+                     const struct slot *first, const struct slot *second)
 {
-    const struct slot *first = pass->slots[0], *second = pass->slots[1];
     const struct update_two values = {
         .first = gradient_room(job, first, block->layer) + block->first,
         .second = gradient_room(job, second, block->layer) + block->first,
@@ -90,32 +84,44 @@ static void step_two(const struct local_job *job, const struct block *block,
     job->two(local_shared(job, block->layer) + block->first, &values, block->count);
 }
 
-static void dense_block(void *ctx, size_t number, float *scratch)
+static void step_one(const struct local_job *job, const struct block *block,
+                     const struct slot *slot, float *scratch)
 {
-    const struct dense_work *work = ctx;
-    const struct apply_pass *pass = work->pass;
-    struct local_job *job = work->job;
-    const struct block *block = &job->blocks[pass->first + number];
-    bool dense[2] = {false, false};
-    if (pass->first + number == job->block_count / 2)
-        reach(job, LOCAL_AT_HALF_STEP);
-    for (uint32_t i = 0; i < pass->count; i++)
-        dense[i] = pass->slots[i]->parts[block->layer].form == FORM_DENSE;
-    if (dense[0] && dense[1]) {
-        step_two(job, block, pass);
-        return;
-    }
-    for (uint32_t i = 0; i < pass->count; i++) {
-        struct step step = step_of(job, pass->slots[i], block->layer, scratch);
-        if (dense[i])
-            step_dense(job, block, gradient_room(job, pass->slots[i], block->layer), &step);
-    }
+    const struct step step = step_of(job, slot, block->layer, scratch);
+    step_dense(job, block, gradient_room(job, slot, block->layer), &step);
 }
 
-void apply_dense(struct local_job *job, struct crew *crew, const struct apply_pass *pass)
+void apply_second(struct apply_pass *pass, const struct slot *second)
 {
-    struct dense_work work = {job, pass};
-    crew_share(crew, dense_block, &work, pass->end - pass->first);
+    SAID(&pass->second);
+    __atomic_store_n(&pass->second, second, __ATOMIC_RELEASE);
+}
+
+static void dense_block(void *ctx, size_t number, float *scratch)
+{
+    struct apply_pass *pass = ctx;
+    struct local_job *job = pass->job;
+    const struct block *block = &job->blocks[number];
+    if (number == job->block_count / 2)
+        reach(job, LOCAL_AT_HALF_STEP);
+    if (pass->passed != NULL && pass->passed[number] != 0)
+        return;
+    const struct slot *slots[2] = {pass->slot, __atomic_load_n(&pass->second, __ATOMIC_ACQUIRE)};
+    bool dense[2] = {false, false};
+    SEEN(&pass->second);
+    for (int i = 0; i < 2 && slots[i] != NULL; i++)
+        dense[i] = slots[i]->parts[block->layer].form == FORM_DENSE;
+    if (dense[0] && dense[1])
+        step_two(job, block, slots[0], slots[1]);
+    else if (dense[0] || dense[1])
+        step_one(job, block, slots[dense[0] ? 0 : 1], scratch);
+    if (slots[1] != NULL)
+        pass->second_passed[number] = 1;
+}
+
+void apply_dense(struct crew *crew, struct apply_pass *pass)
+{
+    crew_share_between(crew, dense_block, pass->look, pass, pass->job->block_count);
 }
 
 /* The row after the next is asked for early: its lines may be another core's. */
@@ -179,10 +185,10 @@ void slot_changed(struct local_job *job, const struct slot *slot)
 
 void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot)
 {
-    const struct apply_pass all = {.slots = {slot}, .count = 1, .end = job->block_count};
+    struct apply_pass pass = {.job = job, .slot = slot};
     apply_rows(job, crew, slot);
     if (slot_has(job, slot, FORM_DENSE))
-        apply_dense(job, crew, &all);
+        apply_dense(crew, &pass);
     else
         reach(job, LOCAL_AT_HALF_STEP);
     slot_changed(job, slot);

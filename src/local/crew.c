@@ -27,6 +27,7 @@ struct crew {
     const struct mem *mem;
     float *scratches;
     crew_work *work;
+    crew_between *between; /* or NULL */
     void *ctx;
     uint64_t run;
     uint64_t left;              /* blocks that are not done */
@@ -88,6 +89,15 @@ static bool is_due(struct crew *crew)
     return due;
 }
 
+/* What the caller does between two of its blocks. */
+static void look_up(struct crew *crew)
+{
+    if (is_due(crew))
+        crew_wake_due(crew);
+    if (crew->between != NULL)
+        crew->between(crew->ctx);
+}
+
 /* If no thread is where the one to be woken is, the caller wakes it, after a block if it gets one.
  */
 static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratch)
@@ -99,8 +109,8 @@ static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratc
         while ((count = deal(&crew->shares[(me + i) % (crew->count + 1)], run, &first)) > 0) {
             for (uint64_t k = 0; k < count; k++) {
                 crew->work(crew->ctx, (size_t)(first + k), scratch);
-                if (me == crew->count && is_due(crew))
-                    crew_wake_due(crew);
+                if (me == crew->count)
+                    look_up(crew);
             }
             done += count;
         }
@@ -185,17 +195,31 @@ void crew_wake_later(struct crew *crew, uint32_t *event, uint32_t cpu)
         crew_wake_due(crew);
 }
 
+static void work_alone(struct crew *crew, size_t blocks)
+{
+    crew_wake_due(crew);
+    for (size_t i = 0; i < blocks; i++) {
+        crew->work(crew->ctx, i, crew->scratches);
+        look_up(crew);
+    }
+}
+
 void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks)
 {
+    crew_share_between(crew, work, NULL, ctx, blocks);
+}
+
+void crew_share_between(struct crew *crew, crew_work *work, crew_between *between, void *ctx,
+                        size_t blocks)
+{
+    crew->work = work;
+    crew->between = between;
+    crew->ctx = ctx;
     if (crew->count == 0 || blocks < 2) {
-        crew_wake_due(crew);
-        for (size_t i = 0; i < blocks; i++)
-            work(ctx, i, crew->scratches);
+        work_alone(crew, blocks);
         return;
     }
     uint64_t run = crew->run + 1;
-    crew->work = work;
-    crew->ctx = ctx;
     store(&crew->left, blocks);
     for (uint32_t i = 0; i <= crew->count; i++)
         share_open(&crew->shares[i], run, blocks * i / (crew->count + 1),

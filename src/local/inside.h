@@ -387,6 +387,10 @@ typedef void crew_work(void *ctx, size_t block, float *scratch); /* scratch: BLO
 tri_status crew_open(struct local_job *job, uint32_t threads, struct crew **out, tri_error *err);
 void crew_close(struct crew *crew);
 void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks);
+/* between() is called by the caller's thread after each block that it has worked on. */
+typedef void crew_between(void *ctx);
+void crew_share_between(struct crew *crew, crew_work *work, crew_between *between, void *ctx,
+                        size_t blocks);
 /* Wakes who waits for the event, with several threads not before the next run is dealt out: who is
  * woken takes a core from one of them, and then the others have its blocks to work on. It is done
  * by the thread on that `cpu`, if there is one: waking across cores costs an interrupt, some 14
@@ -396,17 +400,21 @@ void crew_wake_due(struct crew *crew); /* no run comes soon */
 
 /* apply.c */
 void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot);
-/* One or two gradients over some of the blocks, for each weight in this order. Two: sgd. */
+/* What is dense of a gradient goes over the blocks that it has not passed, and what is dense of
+ * another comes along, for each weight after it, from when it is there. That one: sgd. */
 struct apply_pass {
-    const struct slot *slots[2];
-    uint32_t count;
-    size_t first, end; /* blocks */
+    struct local_job *job;
+    const struct slot *slot, *second; /* second: NULL, or set by look() or before */
+    const unsigned char *passed;      /* by block: the first has; NULL: none */
+    unsigned char *second_passed;     /* likewise; is written */
+    crew_between *look;               /* in the caller's thread, with the pass; or NULL */
 };
-void apply_dense(struct local_job *job, struct crew *crew, const struct apply_pass *pass);
+void apply_dense(struct crew *crew, struct apply_pass *pass);
+void apply_second(struct apply_pass *pass, const struct slot *second); /* from now on */
 void apply_rows(struct local_job *job, struct crew *crew, const struct slot *slot);
 bool slot_has(const struct local_job *job, const struct slot *slot, enum form form);
 void slot_changed(struct local_job *job, const struct slot *slot); /* one more step of its layers */
-void layers_changed(struct local_job *job, uint32_t layer); /* one more step */
+void layers_changed(struct local_job *job, uint32_t layer);        /* one more step */
 void count_stale(struct seat *seat, uint64_t version, uint64_t base);
 /* Of one layer: n values at `first` step by mean; scratch as above. */
 struct step {
@@ -432,27 +440,14 @@ void round_recover(struct local_job *job);
 enum { ROUND_MARK = 0xffff }; /* in head.applying, where a seat's number would be */
 
 /* passes.c: gradients of queues on their way into the weights. */
-struct flight {
-    const struct slot *slot; /* NULL: there is none */
-    uint64_t number;         /* in its queue */
-    uint32_t seat;
-    uint32_t half; /* of the blocks: the one it has passed */
-    uint32_t word; /* of head.applying */
-};
-struct passes {
-    struct local_job *job;
-    struct crew *crew;
-    bool halves;
-    struct flight flight; /* begun and not done */
-};
-/* pair_floats: of struct local_serve_options. */
-void passes_init(struct passes *passes, struct local_job *job, struct crew *crew,
-                 uint64_t pair_floats);
-/* Gradients of a seat that are not begun. */
-uint64_t passes_waiting(const struct passes *passes, uint32_t seat);
-/* Begins the next of a seat, and ends the one before it in the same pass. */
-tri_status passes_take(struct passes *passes, uint32_t seat, tri_error *err);
-void passes_finish(struct passes *passes); /* ends the one that is begun, by itself */
+struct passes;
+tri_status passes_open(struct local_job *job, struct crew *crew, uint64_t pair_floats,
+                       struct passes **out, tri_error *err);
+void passes_close(struct passes *passes);
+/* Ends the gradient that is begun, or else one of the next seat that has one. Does nothing if
+ * somebody wants the server to rest or to end. */
+tri_status passes_go(struct passes *passes, tri_error *err);
+void passes_finish(struct passes *passes); /* ends what is begun, and begins nothing */
 /* Marks are of a seat's gradient, or (ROUND_MARK) of a round. */
 uint64_t applying_mark(uint32_t seat, uint64_t number);
 bool is_applying(const struct local_job *job);

@@ -337,9 +337,8 @@ struct local_serve_options {
      * all is applied. Otherwise only local_stop() ends it. */
     bool until_done;
     enum local_torn torn;
-    /* sgd without a lock: from so many weights on, the second half of a gradient and the first half
-     * of the next are one pass. If the server dies, two are torn then. 0: 4,194,304, which few third
-     * caches hold with their gradients. */
+    /* sgd without a lock: from so many weights on, a second gradient comes along where the first
+     * goes over the weights. If the server dies, both are torn. 0: 524,288. */
     uint64_t pair_floats;
 };
 

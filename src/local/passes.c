@@ -1,30 +1,39 @@
 /* Gradients of queues on their way into the weights.
  *
  * A gradient that goes over all blocks by itself has every weight read and written for it alone. So
- * where there are many blocks it goes over them in two halves, and the second half of one and the
- * first half of the next are one pass: the weights are read and written once for two gradients.
- * Each weight still gets them in the order in which they were begun, to the same bits; rows come
- * after the pass in which their gradient is begun, when all that was begun before it is in. Nobody
- * waits for a second one: if none is there when a half is done, the other half goes alone.
+ * another that is there, or comes meanwhile, comes along from the next block on: where two pass,
+ * the weights are read and written once for both. When the first is done, the second goes over the
+ * blocks that it has missed, and a third comes along there. Each weight gets them in the order in
+ * which they were begun, to the same bits as one after the other; rows are stepped when all that
+ * was begun before their gradient is in. Nobody waits for a second one.
  *
  * head.applying says what the server is in the middle of, by turns in its two words: the seat + 1
  * above TORN_SHIFT, the number of the gradient below. A mark is written before the first weight
  * changes and taken back after the tail was moved; who finds one beside a tail that has not moved
  * knows of a torn gradient. */
+#include <string.h>
+
 #include "local/inside.h"
 
-/* Weights and gradients that a cache holds: there is little to save, and with the two slots that a
- * learner has by default more passes to begin and to end. */
-enum { PAIR_FLOATS = 1 << 22 };
+/* A gradient that is begun. */
+struct flight {
+    const struct slot *slot; /* NULL: there is none */
+    uint64_t number;         /* in its queue */
+    uint32_t seat;
+    uint32_t word;         /* of head.applying */
+    unsigned char *passed; /* by block: whether it has passed it; NULL: it came first */
+};
 
-void passes_init(struct passes *passes, struct local_job *job, struct crew *crew,
-                 uint64_t pair_floats)
-{
-    const uint64_t least = pair_floats > 0 ? pair_floats : PAIR_FLOATS;
-    /* Who reads under a lock is to find no gradient by half. */
-    const bool halves = job->plain && job->head->locked == 0 && job->head->floats >= least;
-    *passes = (struct passes){.job = job, .crew = crew, .halves = halves};
-}
+struct passes {
+    struct apply_pass pass; /* first: what look() is called with */
+    struct local_job *job;
+    struct crew *crew;
+    bool pairs;
+    uint32_t next; /* seat to look at */
+    struct flight first, second;
+    unsigned char *blocks[2]; /* for two who came second, by turns */
+    uint32_t turn;
+};
 
 /* ---- marks ---- */
 
@@ -74,21 +83,101 @@ uint64_t passes_recover(struct local_job *job)
     return all_torn(job) - before;
 }
 
-/* ---- passes ---- */
+/* ---- opening ---- */
 
-uint64_t passes_waiting(const struct passes *passes, uint32_t seat)
+/* Less than that is in a near cache when the next gradient comes. */
+enum { PAIR_FLOATS = 1 << 19 };
+
+tri_status passes_open(struct local_job *job, struct crew *crew, uint64_t pair_floats,
+                       struct passes **out, tri_error *err)
 {
-    const bool begun = passes->flight.slot != NULL && passes->flight.seat == seat;
-    return waiting_in(&passes->job->seats[seat]) - (begun ? 1 : 0);
+    const uint64_t least = pair_floats > 0 ? pair_floats : PAIR_FLOATS;
+    struct passes *passes = mem_array(job->mem, 1, sizeof *passes);
+    if (passes == NULL)
+        return fail_nomem(err, "the server's passes");
+    passes->job = job;
+    passes->crew = crew;
+    /* Who reads under a lock is to find no gradient by half. */
+    passes->pairs = job->plain && job->head->locked == 0 && job->head->floats >= least;
+    for (int i = 0; i < 2 && passes->pairs; i++) {
+        passes->blocks[i] = mem_array(job->mem, job->block_count, 1);
+        if (passes->blocks[i] == NULL) {
+            passes_close(passes);
+            return fail_nomem(err, "the server's passes");
+        }
+    }
+    *out = passes;
+    return TRI_OK;
 }
 
-static void begin(const struct passes *passes, const struct flight *flight)
+void passes_close(struct passes *passes)
+{
+    if (passes == NULL)
+        return;
+    const struct mem *mem = passes->job->mem;
+    mem_free(mem, passes->blocks[0]);
+    mem_free(mem, passes->blocks[1]);
+    mem_free(mem, passes);
+}
+
+/* ---- which, and when ---- */
+
+static uint64_t begun_of(const struct passes *passes, uint32_t seat)
+{
+    return (uint64_t)(passes->first.slot != NULL && passes->first.seat == seat) +
+           (passes->second.slot != NULL && passes->second.seat == seat);
+}
+
+static bool is_to_end(const struct local_job *job)
+{
+    return load32(&job->head->hold) != 0 || local_stopping(job);
+}
+
+/* The next gradient that is not begun, of the seats by turns. */
+static bool find_next(struct passes *passes, struct flight *out)
+{
+    const struct local_job *job = passes->job;
+    for (uint32_t k = 0; k < job->head->learners; k++) {
+        const uint32_t i = (passes->next + k) % job->head->learners;
+        const uint64_t begun = begun_of(passes, i);
+        if (waiting_in(&job->seats[i]) <= begun)
+            continue;
+        const uint64_t number = tail_of(&job->seats[i]) + begun;
+        *out = (struct flight){.slot = slot_at(job, i, number), .number = number, .seat = i};
+        return true;
+    }
+    return false;
+}
+
+/* It counts as begun, in the word that the other one has not. */
+static void begin(struct passes *passes, struct flight *flight, const struct flight *other)
 {
     struct local_job *job = passes->job;
+    passes->next = (flight->seat + 1) % job->head->learners;
+    flight->word = other->slot != NULL ? 1 - other->word : 0;
     store(&job->head->applying[flight->word],
           applying_mark(flight->seat, flight->number)); /* local.pml: mark */
     reach(job, LOCAL_AT_MARKED);
 }
+
+/* In the middle of a pass, in the server's thread: has somebody come to take along? */
+static void look_for_second(void *ctx)
+{
+    struct passes *passes = ctx;
+    struct flight second;
+    if (!passes->pairs || passes->second.slot != NULL || is_to_end(passes->job) ||
+        !find_next(passes, &second))
+        return;
+    begin(passes, &second, &passes->first);
+    second.passed = passes->blocks[passes->turn];
+    passes->turn = 1 - passes->turn;
+    memset(second.passed, 0, passes->job->block_count);
+    passes->second = second;
+    passes->pass.second_passed = second.passed;
+    apply_second(&passes->pass, second.slot); /* local.pml: along */
+}
+
+/* ---- passes ---- */
 
 static void commit(const struct passes *passes, const struct flight *flight)
 {
@@ -112,13 +201,46 @@ static void tell(const struct passes *passes, const struct flight *flight)
     event_wake(&job->head->news);
 }
 
-static tri_status take_whole(struct passes *passes, const struct flight *flight, tri_error *err)
+static bool has_passed_all(const struct passes *passes, const struct flight *flight)
+{
+    return flight->passed != NULL && memchr(flight->passed, 0, passes->job->block_count) == NULL;
+}
+
+/* The first goes over what it has not passed, and is done. */
+static void end_first(struct passes *passes, bool takes_along)
+{
+    struct local_job *job = passes->job;
+    passes->pass = (struct apply_pass){.job = job,
+                                       .slot = passes->first.slot,
+                                       .passed = passes->first.passed,
+                                       .look = takes_along ? look_for_second : NULL};
+    if (!has_passed_all(passes, &passes->first)) {
+        if (takes_along)
+            look_for_second(passes);
+        apply_dense(passes->crew, &passes->pass); /* local.pml: pass */
+    }
+    slot_changed(job, passes->first.slot);
+    commit(passes, &passes->first);
+    tell(passes, &passes->first);
+    passes->first = passes->second;
+    passes->second = (struct flight){0};
+    if (passes->first.slot != NULL)
+        apply_rows(job, passes->crew, passes->first.slot);
+}
+
+void passes_finish(struct passes *passes)
+{
+    while (passes->first.slot != NULL)
+        end_first(passes, false);
+}
+
+static tri_status take_whole(struct passes *passes, struct flight *flight, tri_error *err)
 {
     struct local_job *job = passes->job;
     tri_status status = lock_write(job, err);
     if (status != TRI_OK)
         return status;
-    begin(passes, flight);
+    begin(passes, flight, &passes->first);
     apply_gradient(job, passes->crew, flight->slot); /* local.pml: step */
     commit(passes, flight);
     unlock_write(job);
@@ -126,54 +248,27 @@ static tri_status take_whole(struct passes *passes, const struct flight *flight,
     return TRI_OK;
 }
 
-/* Half of the blocks get the one that has passed the other half, and the next, if there is one. */
-static void pass_half(struct passes *passes, const struct flight *next, uint32_t half)
+static tri_status begin_first(struct passes *passes, tri_error *err)
 {
-    struct local_job *job = passes->job;
-    const size_t middle = job->block_count / 2;
-    struct apply_pass pass = {.first = half == 0 ? 0 : middle,
-                              .end = half == 0 ? middle : job->block_count};
-    if (passes->flight.slot != NULL)
-        pass.slots[pass.count++] = passes->flight.slot;
-    if (next->slot != NULL)
-        pass.slots[pass.count++] = next->slot;
-    apply_dense(job, passes->crew, &pass); /* local.pml: half */
-    if (passes->flight.slot != NULL) {
-        slot_changed(job, passes->flight.slot);
-        commit(passes, &passes->flight);
-        tell(passes, &passes->flight);
-    }
-    passes->flight = *next;
-}
-
-void passes_finish(struct passes *passes)
-{
-    const struct flight none = {0};
-    if (passes->flight.slot != NULL)
-        pass_half(passes, &none, 1 - passes->flight.half);
-}
-
-static void take_half(struct passes *passes, struct flight *next)
-{
-    if (passes->flight.slot != NULL) {
-        next->half = 1 - passes->flight.half;
-        next->word = 1 - passes->flight.word;
-    }
-    begin(passes, next);
-    pass_half(passes, next, next->half);
-    apply_rows(passes->job, passes->crew, next->slot);
-}
-
-tri_status passes_take(struct passes *passes, uint32_t seat, tri_error *err)
-{
-    struct local_job *job = passes->job;
-    const bool begun = passes->flight.slot != NULL && passes->flight.seat == seat;
-    struct flight next = {.seat = seat, .number = tail_of(&job->seats[seat]) + (begun ? 1 : 0)};
-    next.slot = slot_at(job, seat, next.number);
-    if (passes->halves && slot_has(job, next.slot, FORM_DENSE)) {
-        take_half(passes, &next);
+    struct flight flight;
+    if (!find_next(passes, &flight))
         return TRI_OK;
-    }
-    passes_finish(passes);
-    return take_whole(passes, &next, err);
+    if (!passes->pairs || !slot_has(passes->job, flight.slot, FORM_DENSE))
+        return take_whole(passes, &flight, err);
+    begin(passes, &flight, &passes->first);
+    passes->first = flight;
+    apply_rows(passes->job, passes->crew, flight.slot);
+    return TRI_OK;
+}
+
+tri_status passes_go(struct passes *passes, tri_error *err)
+{
+    tri_status status = TRI_OK;
+    if (is_to_end(passes->job))
+        return TRI_OK;
+    if (passes->first.slot == NULL)
+        status = begin_first(passes, err);
+    if (passes->first.slot != NULL)
+        end_first(passes, true);
+    return status;
 }

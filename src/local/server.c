@@ -13,8 +13,7 @@ struct server {
     const struct local_serve_options *options;
     struct crew *crew;
     struct rounds *rounds;
-    struct passes passes;
-    uint32_t next; /* seat to look at */
+    struct passes *passes;
 };
 
 /* ---- taking up what a dead server left ---- */
@@ -66,32 +65,13 @@ static bool has_work(const struct local_job *job)
     return false;
 }
 
-static bool any_waiting(const struct server *server)
-{
-    for (uint32_t i = 0; i < server->job->head->learners; i++)
-        if (passes_waiting(&server->passes, i) > 0)
-            return true;
-    return false;
-}
-
-/* One gradient of every queue that has one, or one round. */
-static tri_status go_round(struct server *server, tri_error *err)
+/* A gradient or two, or one round. */
+static tri_status go(struct server *server, tri_error *err)
 {
     struct local_job *job = server->job;
-    if (job->head->mode == LOCAL_SYNC)
-        return round_ready(job) ? round_apply(job, server->crew, server->rounds, err) : TRI_OK;
-    tri_status status = TRI_OK;
-    for (uint32_t k = 0; k < job->head->learners && status == TRI_OK; k++) {
-        uint32_t i = server->next;
-        server->next = (server->next + 1) % job->head->learners;
-        if (load32(&job->head->hold) != 0 || local_stopping(job))
-            break;
-        if (passes_waiting(&server->passes, i) > 0)
-            status = passes_take(&server->passes, i, err);
-    }
-    if (!any_waiting(server)) /* nobody is waited for */
-        passes_finish(&server->passes);
-    return status;
+    if (job->head->mode != LOCAL_SYNC)
+        return passes_go(server->passes, err);
+    return round_ready(job) ? round_apply(job, server->crew, server->rounds, err) : TRI_OK;
 }
 
 /* With nobody to start another, the dead are done, too. */
@@ -128,19 +108,19 @@ static tri_status serve(struct server *server, tri_error *err)
     while (status == TRI_OK && !local_stopping(job)) {
         bool hold = load32(&job->head->hold) != 0, more = has_work(job);
         if (hold)
-            passes_finish(&server->passes); /* who copies is to find whole gradients */
+            passes_finish(server->passes); /* who copies is to find whole gradients */
         if (hold || !more)
             crew_wake_due(server->crew);
         if (hold)
             rest_if_held(job, HOLD_SERVER);
         else if (more)
-            status = go_round(server, err);
+            status = go(server, err);
         else if (server->options->until_done && is_over(job))
             break;
         else
             sleep_a_slice(job);
     }
-    passes_finish(&server->passes);
+    passes_finish(server->passes);
     crew_wake_due(server->crew);
     return status == TRI_EEVICTED ? TRI_OK : status;
 }
@@ -158,9 +138,11 @@ tri_status local_serve(struct local_job *job, const struct local_serve_options *
     status = crew_open(job, options->threads, &server.crew, err);
     if (status == TRI_OK && job->head->mode == LOCAL_SYNC)
         status = rounds_open(job, &server.rounds, err);
-    passes_init(&server.passes, job, server.crew, options->pair_floats);
+    if (status == TRI_OK)
+        status = passes_open(job, server.crew, options->pair_floats, &server.passes, err);
     if (status == TRI_OK)
         status = serve(&server, err);
+    passes_close(server.passes);
     rounds_close(job, server.rounds);
     crew_close(server.crew);
     store_id(&job->head->server, (struct alive_id){0});

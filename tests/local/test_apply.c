@@ -19,11 +19,6 @@ static void serve_as(struct local_job *job, struct local_serve_options options)
     rig_server_end(&server);
 }
 
-static void serve_all(struct local_job *job, uint32_t threads)
-{
-    serve_as(job, (struct local_serve_options){.threads = threads});
-}
-
 TEST(every_kernel_has_the_same_bits)
 {
     (void)state;
@@ -67,7 +62,7 @@ TEST(two_steps_in_one_pass_are_one_after_the_other)
 }
 
 /* Random dense gradients through a queue against the same steps by hand. */
-static void compare_dense(const char *optimizer, uint32_t threads)
+static void compare_dense(const char *optimizer, uint32_t threads, uint64_t pair_floats)
 {
     enum { STEPS = 5 };
     struct optim optim;
@@ -98,7 +93,7 @@ static void compare_dense(const char *optimizer, uint32_t threads)
         optim.ops->step(optim.args, w, s, mean, n, 0.1F, step);
     }
     local_leave(learner);
-    serve_all(job, threads);
+    serve_as(job, (struct local_serve_options){.threads = threads, .pair_floats = pair_floats});
     for (uint64_t i = 0; i < n; i++)
         if (local_shared(job, 1)[i] != w[i])
             fail_msg("%s: value %llu is %g, not %g", optimizer, (unsigned long long)i,
@@ -114,8 +109,9 @@ TEST(dense_gradients_step_as_the_optimiser_says)
     (void)state;
     static const char *const names[] = {"sgd", "momentum:0.9", "nesterov:0.9", "adagrad", "adam"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        compare_dense(names[i], 1);
-        compare_dense(names[i], 2);
+        compare_dense(names[i], 1, 0);
+        compare_dense(names[i], 2, 0);
+        compare_dense(names[i], 2, 1); /* what has a memory goes one by one all the same */
     }
 }
 
@@ -251,35 +247,67 @@ static void fill_part(struct local_gradient *gradient, const struct local_layer_
          (size_t)layer->rows * layer->cols + (layer->bias ? layer->rows : 0), rng);
 }
 
-/* All gradients of `learners` wait when the server begins. */
-static struct local_job *serve_mixed(uint32_t learners, struct local_serve_options serve)
+enum { MIXED_STEPS = 9 };
+
+static void push_mixed(struct local_learner *learner, uint32_t step, struct rng *rng)
 {
-    enum { STEPS = 9 };
-    struct local_options options = rig_options(LOCAL_SERVER, learners);
-    options.slots = STEPS;
-    struct local_job *job = rig_create(&options);
-    struct rng rng;
-    rng_init(&rng, 11);
+    struct local_gradient *gradient;
+    assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
     for (uint32_t l = 0; l < RIG_LAYERS; l++)
-        fill(local_shared(job, l), (size_t)rig_layers[l].rows * rig_layers[l].cols, &rng);
-    for (uint32_t i = 0; i < learners; i++) {
-        struct local_learner *learner = rig_join(job, (struct local_learner_options){.seat = i});
-        for (uint32_t step = 0; step < STEPS - i; step++) {
-            struct local_gradient *gradient;
-            assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
-            for (uint32_t l = 0; l < RIG_LAYERS; l++)
-                fill_part(gradient, &rig_layers[l], l, step == 3, &rng);
-            assert_int_equal(local_publish(learner, 0.1F + (float)step, 3, NULL), TRI_OK);
-        }
-        local_leave(learner);
-    }
-    serve_as(job, serve);
+        fill_part(gradient, &rig_layers[l], l, step == 3, rng);
+    assert_int_equal(local_publish(learner, 0.1F + (float)step, 3, NULL), TRI_OK);
+}
+
+static struct local_job *create_mixed(uint32_t learners, struct rng *rng)
+{
+    struct local_options options = rig_options(LOCAL_SERVER, learners);
+    options.slots = MIXED_STEPS;
+    struct local_job *job = rig_create(&options);
+    rng_init(rng, 11);
+    for (uint32_t l = 0; l < RIG_LAYERS; l++)
+        fill(local_shared(job, l), (size_t)rig_layers[l].rows * rig_layers[l].cols, rng);
+    return job;
+}
+
+static void check_applied(const struct local_job *job)
+{
     struct local_stats stats;
     local_stats(job, &stats);
     rig_check_counts(job, &stats.counts);
     assert_int_equal(stats.counts.applied, stats.counts.pushed);
     assert_int_equal(stats.version, stats.counts.pushed);
+}
+
+/* All gradients of `learners` wait when the server begins. */
+static struct local_job *serve_waiting(uint32_t learners, struct local_serve_options serve)
+{
+    struct rng rng;
+    struct local_job *job = create_mixed(learners, &rng);
+    for (uint32_t i = 0; i < learners; i++) {
+        struct local_learner *learner = rig_join(job, (struct local_learner_options){.seat = i});
+        for (uint32_t step = 0; step < MIXED_STEPS - i; step++)
+            push_mixed(learner, step, &rng);
+        local_leave(learner);
+    }
+    serve_as(job, serve);
+    check_applied(job);
     return job;
+}
+
+static void compare_and_remove(struct local_job *one, struct local_job *two)
+{
+    struct local_snapshot first, second;
+    assert_int_equal(local_snapshot_open(one, &first, NULL), TRI_OK);
+    assert_int_equal(local_snapshot_open(two, &second, NULL), TRI_OK);
+    assert_int_equal(local_snapshot_take(one, &first, NULL), TRI_OK);
+    assert_int_equal(local_snapshot_take(two, &second, NULL), TRI_OK);
+    assert_true(second.exact);
+    assert_memory_equal(second.weights, first.weights, first.floats * sizeof(float));
+    assert_memory_equal(second.steps, first.steps, RIG_LAYERS * sizeof first.steps[0]);
+    local_snapshot_close(one, &first);
+    local_snapshot_close(two, &second);
+    rig_remove(one);
+    rig_remove(two);
 }
 
 TEST(two_gradients_in_one_pass_give_the_bits_of_one_after_the_other)
@@ -289,20 +317,54 @@ TEST(two_gradients_in_one_pass_give_the_bits_of_one_after_the_other)
         for (uint32_t threads = 1; threads <= 2; threads++) {
             struct local_serve_options single = {.threads = threads, .pair_floats = UINT64_MAX};
             struct local_serve_options pairs = {.threads = threads, .pair_floats = 1};
-            struct local_job *one = serve_mixed(learners, single);
-            struct local_job *two = serve_mixed(learners, pairs);
-            struct local_snapshot first, second;
-            assert_int_equal(local_snapshot_open(one, &first, NULL), TRI_OK);
-            assert_int_equal(local_snapshot_open(two, &second, NULL), TRI_OK);
-            assert_int_equal(local_snapshot_take(one, &first, NULL), TRI_OK);
-            assert_int_equal(local_snapshot_take(two, &second, NULL), TRI_OK);
-            assert_true(second.exact);
-            assert_memory_equal(second.weights, first.weights, first.floats * sizeof(float));
-            assert_memory_equal(second.steps, first.steps, RIG_LAYERS * sizeof first.steps[0]);
-            local_snapshot_close(one, &first);
-            local_snapshot_close(two, &second);
-            rig_remove(one);
-            rig_remove(two);
+            compare_and_remove(serve_waiting(learners, single), serve_waiting(learners, pairs));
+        }
+}
+
+/* A learner that publishes the next gradient in the middle of a pass, from then on in every one. */
+struct latecomer {
+    struct local_faults faults;
+    struct local_learner *learner;
+    struct rng rng;
+    uint32_t steps;
+};
+
+static void come_late(void *ctx, enum local_step at)
+{
+    struct latecomer *self = ctx;
+    (void)at;
+    if (self->steps == MIXED_STEPS)
+        return;
+    push_mixed(self->learner, self->steps++, &self->rng);
+    if (self->steps == MIXED_STEPS)
+        local_leave(self->learner);
+    self->faults.nth = 0;
+}
+
+static struct local_job *serve_late(struct local_serve_options serve, uint32_t first)
+{
+    struct latecomer self = {.faults = {.at = LOCAL_AT_HALF_STEP, .hit = come_late}};
+    struct local_job *job = create_mixed(1, &self.rng);
+    self.faults.ctx = &self;
+    self.learner = rig_join(job, (struct local_learner_options){0});
+    while (self.steps < first)
+        push_mixed(self.learner, self.steps++, &self.rng);
+    local_set_faults(job, &self.faults);
+    serve_as(job, serve);
+    local_set_faults(job, NULL);
+    assert_int_equal(self.steps, MIXED_STEPS);
+    check_applied(job);
+    return job;
+}
+
+TEST(a_gradient_that_comes_in_the_middle_of_a_pass_gets_the_blocks_it_has_missed)
+{
+    (void)state;
+    for (uint32_t first = 1; first <= 2; first++)
+        for (uint32_t threads = 1; threads <= 2; threads++) {
+            struct local_serve_options single = {.threads = threads, .pair_floats = UINT64_MAX};
+            struct local_serve_options pairs = {.threads = threads, .pair_floats = 1};
+            compare_and_remove(serve_late(single, first), serve_late(pairs, first));
         }
 }
 
@@ -453,6 +515,8 @@ int main(void)
         cmocka_unit_test(every_kernel_has_the_same_bits),
         cmocka_unit_test(two_steps_in_one_pass_are_one_after_the_other),
         cmocka_unit_test(two_gradients_in_one_pass_give_the_bits_of_one_after_the_other),
+        cmocka_unit_test(
+            a_gradient_that_comes_in_the_middle_of_a_pass_gets_the_blocks_it_has_missed),
         cmocka_unit_test(dense_gradients_step_as_the_optimiser_says),
         cmocka_unit_test(rows_equal_dense_gradients_with_zeros),
         cmocka_unit_test(rows_have_their_bias_and_touch_no_other_row),

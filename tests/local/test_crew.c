@@ -40,6 +40,41 @@ TEST(every_block_is_worked_on_once_also_when_runs_differ_in_size)
     rig_remove(job);
 }
 
+struct looks {
+    struct seen seen; /* first: what see() takes */
+    pthread_t caller;
+    uint32_t own, between;
+};
+
+static void see_own(void *ctx, size_t block, float *scratch)
+{
+    struct looks *looks = ctx;
+    see(&looks->seen, block, scratch);
+    looks->own += pthread_equal(pthread_self(), looks->caller) != 0;
+}
+
+static void count_look(void *ctx)
+{
+    struct looks *looks = ctx;
+    assert_true(pthread_equal(pthread_self(), looks->caller));
+    assert_int_equal(++looks->between, looks->own);
+}
+
+TEST(the_caller_looks_up_after_each_block_of_its_own)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct looks looks = {.caller = pthread_self()};
+    struct crew *crew = open_crew(job, 1);
+    crew_share_between(crew, see_own, count_look, &looks, BLOCKS);
+    assert_int_equal(looks.between, BLOCKS);
+    crew_share(crew, see, &looks.seen, BLOCKS); /* and not when nobody asks for it */
+    assert_int_equal(looks.between, BLOCKS);
+    crew_close(crew);
+    rig_remove(job);
+}
+
 TEST(one_thread_wakes_at_once_and_several_when_the_next_run_is_on)
 {
     (void)state;
@@ -90,6 +125,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_block_is_worked_on_once_also_when_runs_differ_in_size),
+        cmocka_unit_test(the_caller_looks_up_after_each_block_of_its_own),
         cmocka_unit_test(one_thread_wakes_at_once_and_several_when_the_next_run_is_on),
         cmocka_unit_test(whoever_is_due_is_woken_before_the_caller_does_anything_else),
     };

@@ -190,7 +190,7 @@ TEST(a_server_may_die_at_every_step_and_each_gradient_is_applied_once)
         kill_server(LOCAL_SYNC, false, rounds[i]);
 }
 
-/* All gradients of one learner wait, so that each pass but the first and the last has two. Nobody
+/* All gradients of one learner wait, so that each pass has two from its beginning. Nobody
  * has taken the weights for whole before another server has looked what is torn. */
 static void kill_server_of_pairs(enum local_step at, uint32_t nth, uint64_t torn)
 {
@@ -233,12 +233,13 @@ static void kill_server_of_pairs(enum local_step at, uint32_t nth, uint64_t torn
 TEST(a_server_that_dies_in_a_pass_of_two_has_torn_just_those)
 {
     (void)state;
-    kill_server_of_pairs(LOCAL_AT_MARKED, 0, 1); /* the first goes alone */
+    kill_server_of_pairs(LOCAL_AT_MARKED, 0, 1); /* the second does not count yet */
     kill_server_of_pairs(LOCAL_AT_MARKED, 5, 2);
     kill_server_of_pairs(LOCAL_AT_HALF_STEP, 4, 2);
-    kill_server_of_pairs(LOCAL_AT_STEPPED, 5, 2);
-    kill_server_of_pairs(LOCAL_AT_COMMITTED, 5, 1);
-    kill_server_of_pairs(LOCAL_AT_STEPPED, COUNT - 1, 1); /* and so does the last */
+    kill_server_of_pairs(LOCAL_AT_STEPPED, 4, 2);
+    kill_server_of_pairs(LOCAL_AT_COMMITTED, 4, 1);
+    kill_server_of_pairs(LOCAL_AT_STEPPED, 5, 1);
+    kill_server_of_pairs(LOCAL_AT_COMMITTED, COUNT - 2, 1); /* and no other comes after it */
 }
 
 static void stop_job(void *ctx, enum local_step at)
@@ -253,7 +254,7 @@ TEST(a_server_that_is_stopped_leaves_no_gradient_by_half)
     struct local_options options = rig_options(LOCAL_SERVER, 1);
     options.slots = COUNT;
     struct local_job *job = rig_create(&options);
-    struct local_faults faults = {.at = LOCAL_AT_STEPPED, .nth = 3, .hit = stop_job, .ctx = job};
+    struct local_faults faults = {.at = LOCAL_AT_STEPPED, .nth = 2, .hit = stop_job, .ctx = job};
     const struct local_serve_options serve = {.until_done = true, .pair_floats = 1};
     struct wish wish = {.count = COUNT};
     struct local_stats stats;
@@ -429,7 +430,7 @@ TEST(a_snapshot_has_whole_gradients_also_if_one_was_by_half_in_when_it_was_wante
     struct local_job *job = rig_create(&options);
     struct snapper self = {.job = job};
     struct local_faults faults = {
-        .at = LOCAL_AT_STEPPED, .nth = 3, .hit = have_snapped, .ctx = &self};
+        .at = LOCAL_AT_STEPPED, .nth = 2, .hit = have_snapped, .ctx = &self};
     const struct local_serve_options serve = {.until_done = true, .pair_floats = 1};
     struct wish wish = {.count = COUNT};
     struct local_about about;
@@ -440,13 +441,50 @@ TEST(a_snapshot_has_whole_gradients_also_if_one_was_by_half_in_when_it_was_wante
     assert_int_equal(pthread_join(self.thread, NULL), 0);
     assert_int_equal(self.status, TRI_OK);
     assert_true(self.snapshot.exact);
-    assert_int_equal(self.snapshot.version, 5); /* the one that was done, and the one by half */
+    assert_int_equal(self.snapshot.version, 4); /* what was done, and what was begun */
     local_about(job, &about);
     for (uint32_t l = 0; l < about.layer_count; l++)
         for (uint64_t i = 0; i < about.layers[l].floats; i++)
-            assert_true(self.snapshot.weights[about.layers[l].offset + i] == 5);
+            assert_true(self.snapshot.weights[about.layers[l].offset + i] == 4);
     assert_true(rig_value(job) == COUNT);
     local_snapshot_close(job, &self.snapshot);
+    rig_remove(job);
+}
+
+struct late_snapper {
+    struct snapper snapper;
+    struct local_learner *learner;
+};
+
+static void have_snapped_and_push(void *ctx, enum local_step at)
+{
+    struct late_snapper *self = ctx;
+    have_snapped(&self->snapper, at);
+    (void)rig_push(self->snapper.job, self->learner, 1, -1);
+    local_leave(self->learner);
+}
+
+TEST(who_wants_a_snapshot_does_not_wait_for_gradients_that_come_later)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct late_snapper self = {.snapper = {.job = job}};
+    struct local_snapshot *snapshot = &self.snapper.snapshot;
+    struct local_faults faults = {
+        .at = LOCAL_AT_HALF_STEP, .hit = have_snapped_and_push, .ctx = &self};
+    const struct local_serve_options serve = {.until_done = true, .pair_floats = 1};
+    self.learner = rig_join(job, (struct local_learner_options){0});
+    assert_int_equal(local_snapshot_open(job, snapshot, NULL), TRI_OK);
+    assert_true(rig_push(job, self.learner, 1, -1));
+    local_set_faults(job, &faults);
+    assert_int_equal(local_serve(job, &serve, NULL), TRI_OK);
+    assert_int_equal(pthread_join(self.snapper.thread, NULL), 0);
+    assert_int_equal(self.snapper.status, TRI_OK);
+    assert_true(snapshot->exact);
+    assert_int_equal(snapshot->version, 1);
+    assert_true(rig_value(job) == 2);
+    local_snapshot_close(job, snapshot);
     rig_remove(job);
 }
 
@@ -561,6 +599,7 @@ int main(void)
         cmocka_unit_test(who_dies_while_the_server_rests_for_it_does_not_stop_the_job),
         cmocka_unit_test(
             a_snapshot_has_whole_gradients_also_if_one_was_by_half_in_when_it_was_wanted),
+        cmocka_unit_test(who_wants_a_snapshot_does_not_wait_for_gradients_that_come_later),
         cmocka_unit_test(snapshots_are_exact_while_learners_go_on),
         cmocka_unit_test(a_snapshot_put_back_is_where_counting_goes_on),
     };

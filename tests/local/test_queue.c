@@ -39,13 +39,14 @@ static void check_all(const struct local_job *job, uint64_t count)
     assert_int_equal(bars, count);
 }
 
-static void run_threads(const struct local_options *options,
-                        const struct local_learner_options *wish, uint32_t threads)
+static void run_served(const struct local_options *options,
+                       const struct local_learner_options *wish, struct local_serve_options serve)
 {
     enum { COUNT = RIG_LESS > 1 ? 5 : 25 };
     struct learner_thread learners[8];
     struct local_job *job = rig_create(options);
-    struct rig_server server = {.options = {.threads = threads, .until_done = true}};
+    struct rig_server server = {.options = serve};
+    server.options.until_done = true;
     if (options->mode != LOCAL_DIRECT)
         rig_server_start(&server, job);
     for (uint32_t i = 0; i < options->learners; i++) {
@@ -66,6 +67,12 @@ static void run_threads(const struct local_options *options,
     rig_remove(job);
 }
 
+static void run_threads(const struct local_options *options,
+                        const struct local_learner_options *wish, uint32_t threads)
+{
+    run_served(options, wish, (struct local_serve_options){.threads = threads});
+}
+
 TEST(every_gradient_of_many_threads_is_applied_once)
 {
     (void)state;
@@ -78,6 +85,64 @@ TEST(every_gradient_of_many_threads_is_applied_once)
                 options.locked = locked != 0;
                 run_threads(&options, &wish, hands == 0 ? 2 : 1);
             }
+}
+
+/* One comes along where another passes, whenever it comes. */
+TEST(every_gradient_is_applied_once_also_two_in_one_pass)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 3; threads++)
+        for (uint32_t slots = 1; slots <= 3; slots++) {
+            struct local_options options = rig_options(LOCAL_SERVER, threads);
+            const struct local_learner_options wish = {.push_thread = slots == 3};
+            options.slots = slots;
+            run_served(&options, &wish,
+                       (struct local_serve_options){.threads = threads, .pair_floats = 1});
+        }
+}
+
+struct turns {
+    struct local_job *job;
+    uint64_t applied[3];
+};
+
+static void note_turns(void *ctx, enum local_step at)
+{
+    struct turns *self = ctx;
+    (void)at;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct local_seat_stats seat;
+        local_seat_stats(self->job, i, &seat);
+        self->applied[i] = seat.counts.applied;
+    }
+}
+
+TEST(queues_are_taken_by_turns)
+{
+    (void)state;
+    for (uint64_t pair_floats = 0; pair_floats <= 1; pair_floats++) {
+        struct local_options options = rig_options(LOCAL_SERVER, 3);
+        options.slots = 4;
+        struct local_job *job = rig_create(&options);
+        struct turns self = {.job = job};
+        struct local_faults faults = {
+            .at = LOCAL_AT_COMMITTED, .nth = 5, .hit = note_turns, .ctx = &self};
+        struct rig_server server = {.options = {.until_done = true, .pair_floats = pair_floats}};
+        for (uint32_t i = 0; i < 3; i++) {
+            struct local_learner *learner =
+                rig_join(job, (struct local_learner_options){.seat = i});
+            for (int k = 0; k < 4; k++)
+                assert_true(rig_push(job, learner, 1, -1));
+            local_leave(learner);
+        }
+        local_set_faults(job, &faults);
+        rig_server_start(&server, job);
+        rig_server_end(&server);
+        for (uint32_t i = 0; i < 3; i++)
+            assert_int_equal(self.applied[i], 2);
+        assert_true(rig_value(job) == 12);
+        rig_remove(job);
+    }
 }
 
 TEST(more_learners_than_cores_and_one_slot_each)
@@ -252,6 +317,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_of_many_threads_is_applied_once),
+        cmocka_unit_test(every_gradient_is_applied_once_also_two_in_one_pass),
+        cmocka_unit_test(queues_are_taken_by_turns),
         cmocka_unit_test(more_learners_than_cores_and_one_slot_each),
         cmocka_unit_test(update_threads_take_up_work_after_a_pause_of_any_length),
         cmocka_unit_test(every_gradient_of_many_processes_is_applied_once),
