@@ -6,7 +6,7 @@
  * -DSERVER_DIES=n  times; another one takes up  -DDIRECT  no server, learners step by themselves
  * -DPULLS      learner 0 has a pull thread, and only reads what changes G1 times
  * -DSYNC       rounds of one gradient of each
- * -DPAIRS      a gradient goes by halves, the second together with the first of the next */
+ * -DPAIRS      a second gradient comes along where the first passes */
 #ifndef G
 #define G 3
 #endif
@@ -594,77 +594,93 @@ inline serve()
 }
 #else
 #ifdef PAIRS
-#define IN_FLIGHT(i) (flight > 0 && (flight - 1) / G == (i))
-#define MORE(i) (head[i] - tail[i] > (IN_FLIGHT(i) -> 1 : 0))
+#define BEGUN(i) ((flight > 0 && (flight - 1) / G == (i) -> 1 : 0) + (second > 0 && (second - 1) / G == (i) -> 1 : 0))
+#define MORE(i) (head[i] - tail[i] > BEGUN(i))
 #define HAS_SLOT(f) (slot[((f) - 1) / G * S + ((f) - 1) % G % S] == ((f) - 1) % G + 1)
-#define IS_NEW(f) ((effect[(f) - 1] & (1 << half)) == 0 && !torn[(f) - 1])
+#define BOTH_HAVE (HAS_SLOT(flight) && (second == 0 || HAS_SLOT(second)))
+#define IS_NEW(f, half) ((effect[(f) - 1] & (1 << half)) == 0 && !torn[(f) - 1])
 
-/* A pass over one half: by who has passed the other, and by who comes next. */
-inline pass()
+/* Who is there comes along, from the next half on. */
+inline look_for_second()
 {
-    atomic {                                                /* half: its beginning and its end */
-        right_gradient = (flight == 0 || HAS_SLOT(flight)) && (coming == 0 || HAS_SLOT(coming));
-        assert(right_gradient)
-    };
-    wake_due();
+    if
+    :: second == 0 && (MORE(0) || MORE(1)) ->
+        d_step {
+            next = (MORE(next) -> next : 1 - next);
+            second = next * G + tail[next] + BEGUN(next) + 1;
+            next = 1 - next
+        };
+#ifdef PAIR_ONE_MARK /* mutant: the second writes over the first */
+        marks[last] = second
+#else
+        marks[1 - last] = second                            /* mark */
+#endif
+    :: else
+    fi
+}
+
+/* Half of the blocks, if the first has not passed them. */
+#ifdef PAIR_AGAIN /* mutant: it goes over all of them again */
+#define HAS_PASSED(half) false
+#else
+#ifdef PAIR_MISSED /* mutant: it never goes over those it has missed */
+#define HAS_PASSED(half) (effect[flight - 1] > 0)
+#else
+#define HAS_PASSED(half) ((effect[flight - 1] & (1 << half)) != 0)
+#endif
+#endif
+inline pass(half)
+{
+    if
+    :: HAS_PASSED(half)
+    :: else ->
+        atomic { right_gradient = BOTH_HAVE; assert(right_gradient) }; /* pass: its beginning and its end */
+        wake_due();
+        atomic {
+            right_gradient = BOTH_HAVE;
+            assert(right_gradient);
+            applied_once = IS_NEW(flight, half) && (second == 0 || IS_NEW(second, half));
+            assert(applied_once);
+            effect[flight - 1] = effect[flight - 1] | (1 << half);
+            if
+            :: second > 0 -> effect[second - 1] = effect[second - 1] | (1 << half)
+            :: else
+            fi
+        }
+    fi
+}
+
+/* The first goes over what it has not passed, and is done. */
+inline end_first()
+{
+    look_for_second();
+    pass(0);
+    look_for_second();                                      /* along */
 #ifdef PAIR_FREED_EARLY /* mutant: with half of it still to be read */
-    if
-    :: flight > 0 -> tail[(flight - 1) / G]++; wake(SPACE((flight - 1) / G))
-    :: else
-    fi;
+    tail[(flight - 1) / G]++;
+    wake(SPACE((flight - 1) / G));
+    pass(1);
+#else
+    pass(1);
+    tail[(flight - 1) / G]++;                               /* commit */
 #endif
-    atomic {
-        right_gradient = (flight == 0 || HAS_SLOT(flight)) && (coming == 0 || HAS_SLOT(coming));
-        assert(right_gradient);
-        applied_once = (flight == 0 || IS_NEW(flight)) && (coming == 0 || IS_NEW(coming));
-        assert(applied_once);
-        if
-        :: flight > 0 -> effect[flight - 1] = effect[flight - 1] | (1 << half)
-        :: else
-        fi;
-        if
-        :: coming > 0 -> effect[coming - 1] = effect[coming - 1] | (1 << half)
-        :: else
-        fi
-    };
-    if
-    :: flight > 0 ->
-#ifndef PAIR_FREED_EARLY
-        tail[(flight - 1) / G]++;                           /* commit */
+    marks[last] = 0;                                        /* unmark */
+#ifndef DUE_PUSHED_OUT /* mutant: who waits for the next step, which there was no need for, is forgotten */
+    wake_due();
 #endif
-        marks[last] = 0;                                    /* unmark */
-        due = (flight - 1) / G + 1;
-        if
-        :: skip                                             /* several threads */
-        :: wake_due()                                       /* one */
-        fi
-    :: else
-    fi;
-    d_step { flight = coming; coming = 0; last = 1 - last }
+    d_step { due = (flight - 1) / G + 1; flight = second; second = 0; last = 1 - last };
+    if
+    :: skip                                                 /* several threads */
+    :: wake_due()                                           /* one */
+    fi
 }
 
 inline apply(a)
 {
-    d_step {
-        coming = a * G + tail[a] + (IN_FLIGHT(a) -> 1 : 0) + 1;
-#ifdef PAIR_SAME_HALF /* mutant: both in the half that the first has passed */
-        half = (flight > 0 -> half : 0)
-#else
-        half = (flight > 0 -> 1 - half : 0)
-#endif
-    };
-#ifdef PAIR_ONE_MARK /* mutant: the second writes over the first */
-    marks[last] = coming;
-#else
-    marks[1 - last] = coming;                               /* mark */
-#endif
-    pass()
-}
-
-inline finish_flight()
-{
-    half = 1 - half;
-    pass()
+    d_step { flight = (a) * G + tail[a] + 1; last = 0 };
+    marks[0] = flight;                                      /* mark */
+    next = 1 - (a);
+    end_first()
 }
 
 /* Marks of one seat in their order, or the later does not meet its tail. */
@@ -698,7 +714,6 @@ inline recover()
     wake(SPACE(1))
 }
 #else
-#define MORE(i) WAITING(i)
 /* The next server: what the dead one was in the middle of is not applied again. */
 inline recover()
 {
@@ -723,15 +738,19 @@ inline serve()
     :: OVER -> break
     :: else ->
         if
-        :: atomic { !MORE(next) && MORE(1 - next) -> next = 1 - next }
-        :: MORE(next) -> apply(next); next = 1 - next
 #ifdef PAIRS
 #ifndef PAIR_WAITS /* mutant: for a second one that does not come */
-        :: !MORE(0) && !MORE(1) && flight > 0 -> finish_flight()
+        :: flight > 0 -> end_first()
 #else
+        :: flight > 0 && (MORE(0) || MORE(1)) -> end_first()
         :: atomic { !MORE(0) && !MORE(1) && flight > 0 -> TAKE_KEY(WORK) };
             sleep_on(SERVER, WORK, MORE(0) || MORE(1))
 #endif
+        :: flight == 0 && MORE(next) -> apply(next)
+        :: flight == 0 && !MORE(next) && MORE(1 - next) -> apply(1 - next)
+#else
+        :: atomic { !WAITING(next) && WAITING(1 - next) -> next = 1 - next }
+        :: WAITING(next) -> apply(next); next = 1 - next
 #endif
         :: !WAITING(0) && !WAITING(1) && due > 0 ->
 #ifndef DUE_FORGOTTEN /* mutant: who is to be woken by the next step is not, if there is none */
@@ -780,7 +799,7 @@ proctype server()
     bool was_torn;
 #endif
 #ifdef PAIRS
-    byte flight, coming, half, last = 1; /* begun; to begin; the half it has passed; its mark */
+    byte flight, second, last; /* begun; come along; the mark of the first */
 #endif
     do
     :: true ->
@@ -793,7 +812,7 @@ proctype server()
         } unless {
             server_dead -> d_step {
 #ifdef PAIRS
-                flight = 0; coming = 0; half = 0; last = 1;
+                flight = 0; second = 0; last = 0;
 #endif
                 server_dead = false; asleep[SERVER] = 0; key = 0; need = 0; k = 0; due = 0
             }
