@@ -89,14 +89,16 @@ struct train_rank {
     bool known;
     uint32_t crc32c;
     uint64_t sent_bytes;
-    double loss, accuracy; /* of training, over its own samples */
+    double loss, accuracy;    /* of training, over its own samples */
+    double ended_s, tested_s; /* as train_report has them */
 };
 
 struct train_outcome {
     const struct mem *mem;
     uint32_t workers;
-    bool begun;    /* training has */
-    bool reported; /* rank 0 came to an end: */
+    bool begun;     /* training has */
+    double begun_s; /* and when, by clock_seconds(), as far as that was told; 0: it was not */
+    bool reported;  /* rank 0 came to an end: */
     struct train_report report;
     bool moved; /* there was a moment, and this is rank 0's last one: */
     struct train_moment moment;
@@ -118,6 +120,8 @@ tri_status train_outcome_init(struct train_outcome *outcome, uint32_t workers,
 void train_outcome_fini(struct train_outcome *outcome);
 /* Without memory, a test on the way is forgotten. */
 void train_outcome_moment(struct train_outcome *outcome, const struct train_moment *moment);
+/* What a worker says before its first iteration. */
+void train_outcome_begun(struct train_outcome *outcome, const struct train_report *report);
 /* Takes over the report's memory if it is rank 0's and frees it if not. */
 void train_outcome_report(struct train_outcome *outcome, struct train_report *report);
 /* Beyond TRAIN_EVENTS_MAX, or without memory, an event is forgotten. */
@@ -125,6 +129,10 @@ void train_outcome_event(struct train_outcome *outcome, const struct train_event
 /* Training loss and accuracy over the last epoch: the mean of the workers that are known. */
 double train_outcome_loss(const struct train_outcome *outcome);
 double train_outcome_accuracy(const struct train_outcome *outcome);
+/* Learners: samples of all by the time from when the first began until the last was done, by what
+ * each has told; over: when all were, for who told nothing. Without a report it does nothing. */
+void train_outcome_rate(struct train_outcome *outcome, const struct train_request *request,
+                        double over_s);
 /* Fails if all ranks should have the same parameters and do not. */
 tri_status train_outcome_check(const struct train_outcome *outcome,
                                const struct train_request *request, tri_error *err);

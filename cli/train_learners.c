@@ -34,6 +34,7 @@ struct launch {
     bool failed;      /* and the reason is in: */
     tri_error reason; /* of the one that failed */
     uint32_t finishes;
+    double over_s; /* when the learners were done, or told to be */
 };
 
 /* ---- what the learners tell ---- */
@@ -51,7 +52,7 @@ static bool speaks(const void *ctx, uint32_t rank)
 static void on_begun(void *ctx, uint32_t rank, const struct train_report *report)
 {
     struct launch *launch = ctx;
-    launch->heard.outcome.begun = true;
+    train_outcome_begun(&launch->heard.outcome, report);
     if (launch->keep.batch_of_all == 0 && rank == 0)
         train_live_begun(&launch->heard.live, launch->request, report);
     launch->keep.batch_of_all = (uint64_t)report->batch * launch->heard.outcome.workers *
@@ -377,6 +378,7 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
     tri_status status = begin(launch, err);
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
         status = watch(launch, err);
+    launch->over_s = clock_seconds();
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
         status = save_end(launch, err);
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
@@ -393,6 +395,7 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
     }
     if (status != TRI_OK)
         return status;
+    train_outcome_rate(&launch->heard.outcome, launch->request, launch->over_s);
     return train_show(launch->cli, &launch->heard.outcome, launch->request, out, err);
 }
 

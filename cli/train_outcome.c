@@ -49,6 +49,13 @@ void train_outcome_moment(struct train_outcome *outcome, const struct train_mome
     add_test(outcome, moment->epoch, moment->test_accuracy);
 }
 
+void train_outcome_begun(struct train_outcome *outcome, const struct train_report *report)
+{
+    outcome->begun = true;
+    if (!(outcome->begun_s > 0) || report->begun_s < outcome->begun_s)
+        outcome->begun_s = report->begun_s;
+}
+
 void train_outcome_report(struct train_outcome *outcome, struct train_report *report)
 {
     uint32_t rank = report->rank;
@@ -57,7 +64,9 @@ void train_outcome_report(struct train_outcome *outcome, struct train_report *re
                                                    .crc32c = report->params_crc32c,
                                                    .sent_bytes = report->sent_bytes,
                                                    .loss = report->train_loss,
-                                                   .accuracy = report->train_accuracy};
+                                                   .accuracy = report->train_accuracy,
+                                                   .ended_s = report->ended_s,
+                                                   .tested_s = report->tested_s};
     if (rank != 0 || outcome->reported) {
         free_report(outcome, report);
         return;
@@ -98,6 +107,31 @@ double train_outcome_loss(const struct train_outcome *outcome)
 double train_outcome_accuracy(const struct train_outcome *outcome)
 {
     return mean(outcome, offsetof(struct train_rank, accuracy));
+}
+
+/* Tests on the way are rank 0's. In rounds, and with copies of their own, the others wait for it
+ * meanwhile; else they go on, and only rank 0's own time has a test in it. */
+static double ended_at(const struct train_outcome *outcome, const struct train_request *request,
+                       uint32_t rank)
+{
+    const struct train_rank *ranks = outcome->ranks;
+    bool all_wait = strcmp(request->local, "sync") == 0 || strcmp(request->local, "replicas") == 0;
+    return ranks[rank].ended_s - ranks[all_wait ? 0 : rank].tested_s;
+}
+
+void train_outcome_rate(struct train_outcome *outcome, const struct train_request *request,
+                        double over_s)
+{
+    struct train_report *report = &outcome->report;
+    double last = 0;
+    if (!outcome->reported)
+        return;
+    for (uint32_t i = 0; i < outcome->workers; i++)
+        if (outcome->ranks[i].ended_s > 0)
+            last = fmax(last, ended_at(outcome, request, i));
+    double seconds = (last > 0 ? last : over_s) - outcome->begun_s;
+    double samples = (double)(report->applied * report->batch * request->settings.exchange_every);
+    report->samples_per_s = seconds > 0 ? samples / seconds : 0;
 }
 
 tri_status train_outcome_check(const struct train_outcome *outcome,

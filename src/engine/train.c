@@ -661,7 +661,10 @@ static bool test_now(const struct run *run)
 static tri_status test_between(struct run *run)
 {
     const struct net_calls calls = {.ctx = run, .before = before};
-    return test(run, &calls);
+    double since = clock_seconds();
+    tri_status status = test(run, &calls);
+    run->report.tested_s += clock_seconds() - since;
+    return status;
 }
 
 static tri_status loop(struct run *run)
@@ -778,6 +781,16 @@ static void note_learners(struct run *run)
     report->discarded = ask_count(run, "gradients.discarded");
 }
 
+/* Learners begin and end each at its own time, so what one of them measures of its loop says
+ * nothing of the others. Rank 0 knows when all are done: now. */
+static void note_rate_of_all(struct run *run)
+{
+    struct train_report *report = &run->report;
+    double seconds = clock_seconds() - report->begun_s - report->tested_s;
+    double samples = (double)(report->applied * run->options->batch * batches(run));
+    report->samples_per_s = seconds > 0 ? samples / seconds : 0;
+}
+
 /* Rank 0 tests what all learners have come to; the others need not wait for it. */
 static tri_status finish_learning(struct run *run)
 {
@@ -787,6 +800,8 @@ static tri_status finish_learning(struct run *run)
     if (status != TRI_OK)
         return status;
     note_learners(run);
+    if (run->report.rank == 0)
+        note_rate_of_all(run);
     return keep_shared(run);
 }
 
@@ -816,6 +831,7 @@ static tri_status train(struct run *run)
     double since = clock_seconds();
     run->report.test_accuracy = NAN;
     tri_status status = begin(run);
+    run->report.begun_s = clock_seconds();
     if (status == TRI_OK)
         run->report.epochs = (double)run->start / (double)run->set->train.samples;
     if (status == TRI_OK && run->calls->begun != NULL)
@@ -824,6 +840,8 @@ static tri_status train(struct run *run)
         net_time(run->net, clock_seconds);
     if (status == TRI_OK)
         status = loop(run);
+    if (!run->options->only_finish)
+        run->report.ended_s = clock_seconds();
     if (status == TRI_OK)
         status = finish(run);
     run->report.wall_s = clock_seconds() - since;

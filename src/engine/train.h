@@ -79,7 +79,10 @@ struct train_report {
     uint64_t iterations, params;
     uint64_t first;                       /* iteration that it was resumed at; 0: none */
     double epochs, samples_per_s, wall_s; /* rate: without start-up, evaluation and writing */
-    double train_loss, train_accuracy;    /* over the last epoch, or what there was of it */
+    double begun_s, ended_s;           /* the loop, by clock_seconds(): the same for all processes
+                                          of a machine; 0: this one had none */
+    double tested_s;                   /* in tests between them */
+    double train_loss, train_accuracy; /* over the last epoch, or what there was of it */
     double test_accuracy;
     uint64_t test_samples, train_samples;
     uint64_t sent_bytes, received_bytes;

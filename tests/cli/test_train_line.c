@@ -19,6 +19,9 @@ static struct train_report a_report(void)
         .params = 401020,
         .epochs = 1.0 / 3,
         .samples_per_s = 5123.25,
+        .begun_s = 86400 + 1.0 / 3,
+        .ended_s = 86401 + 1.0 / 3,
+        .tested_s = 0.25,
         .wall_s = 12.5,
         .train_loss = 0.125,
         .train_accuracy = 0.5,
@@ -53,6 +56,8 @@ static void check_report(const struct train_report *got)
     assert_true(got->iterations == want.iterations);
     assert_true(got->epochs == want.epochs); /* to the bit */
     assert_true(got->samples_per_s == want.samples_per_s);
+    assert_true(got->begun_s == want.begun_s && got->ended_s == want.ended_s);
+    assert_true(got->tested_s == want.tested_s);
     assert_true(isnan(got->test_accuracy));
     assert_int_equal(got->params_crc32c, want.params_crc32c);
     assert_int_equal(got->layer_count, 2);

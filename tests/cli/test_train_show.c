@@ -320,6 +320,41 @@ TEST(replicas_that_differ_are_an_error_under_bsp_alone)
     train_outcome_fini(&outcome);
 }
 
+/* Two learners, 100 gradients of 8 samples in all; when each ended, and rank 0's tests. */
+static double rate_of(const char *local, double first_s, double second_s, double tested_s)
+{
+    struct train_request request =
+        REQUEST("--learners", "2", "--local", local, "--optimizer", "sgd");
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    const struct train_report begun[2] = {{.begun_s = 102}, {.begun_s = 100}};
+    for (uint32_t i = 0; i < 2; i++)
+        train_outcome_begun(&outcome, &begun[i]);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct train_report report = {.rank = i,
+                                      .applied = 100,
+                                      .batch = 8,
+                                      .samples_per_s = 1e6,
+                                      .ended_s = i == 0 ? first_s : second_s,
+                                      .tested_s = i == 0 ? tested_s : 0};
+        train_outcome_report(&outcome, &report);
+    }
+    train_outcome_rate(&outcome, &request, 120);
+    double rate = outcome.report.samples_per_s;
+    train_outcome_fini(&outcome);
+    return rate;
+}
+
+TEST(the_rate_of_learners_is_by_the_time_until_the_last_is_done)
+{
+    (void)state;
+    assert_true(rate_of("direct", 103, 110, 0) == 80);  /* not by the 1 s of rank 0 */
+    assert_true(rate_of("direct", 110, 108, 2) == 100); /* without its tests */
+    assert_true(rate_of("direct", 108, 110, 2) == 80);  /* during which the other went on */
+    assert_true(rate_of("sync", 110, 110, 2) == 100);   /* or waited */
+    assert_true(rate_of("replicas", 110, 110, 2) == 100);
+    assert_true(rate_of("server", 0, 0, 0) == 40); /* who died has not told of its end */
+}
+
 TEST(an_interrupted_run_shows_its_last_moment)
 {
     (void)state;
@@ -480,6 +515,7 @@ int main(void)
         cmocka_unit_test(a_test_that_finds_no_memory_is_forgotten),
         cmocka_unit_test(the_document_has_every_field_of_the_contract),
         cmocka_unit_test(replicas_that_differ_are_an_error_under_bsp_alone),
+        cmocka_unit_test(the_rate_of_learners_is_by_the_time_until_the_last_is_done),
         cmocka_unit_test(an_interrupted_run_shows_its_last_moment),
         cmocka_unit_test(a_signal_in_the_last_test_is_told_with_what_became_of_the_model),
         cmocka_unit_test(before_the_first_iteration_is_said_where_it_is_true),

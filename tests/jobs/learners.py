@@ -409,6 +409,22 @@ def the_last_copies_are_those_of_the_watchdog():
         assert "go on from version" in err, err
 
 
+def the_rate_is_by_the_time_until_the_last_is_done():
+    """Also if rank 0 is long done by then."""
+    held_s = 1.5
+
+    def hold(pid):
+        slow = learners_of(pid)[1]
+        jobs.send(slow, signal.SIGSTOP)
+        time.sleep(held_s)
+        jobs.send(slow, signal.SIGCONT)
+
+    code, out, err = run_and_hurt("direct", 2, hold, "--epochs", 400)
+    result = json.loads(out)
+    samples = result["gradients"]["applied"] * result["batch"]
+    assert code == 0 and 0 < result["samples_per_s"] < samples / held_s, (code, out, err)
+
+
 def it_gives_up_in_the_end():
     def kill_always(pid):
         until(lambda: [kill(child) for child in learners_of(pid).values()] and False or
@@ -698,7 +714,8 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
          when_all_are_dead_all_start_again_from_a_checkpoint,
-         the_last_copies_are_those_of_the_watchdog, it_gives_up_in_the_end,
+         the_last_copies_are_those_of_the_watchdog,
+         the_rate_is_by_the_time_until_the_last_is_done, it_gives_up_in_the_end,
          one_that_dies_before_the_launcher_looks_is_counted_once,
          a_dead_server_is_replaced, a_lock_that_a_dead_one_held_is_taken_up,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
