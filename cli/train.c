@@ -186,20 +186,28 @@ tri_status train_show(struct cli *cli, const struct train_outcome *outcome,
 static void share_memory(const struct train_request *request)
 {
     (void)setenv("TRIDENT_MODE", "local", 1);
-    (void)setenv("TRIDENT_LOCAL", request->local, 0);
+    (void)setenv("TRIDENT_LOCAL", request->local, 1); /* which has heeded what was there */
     if (request->settings.locked)
-        (void)setenv("TRIDENT_LOCKED", "on", 0);
+        (void)setenv("TRIDENT_LOCKED", "on", 1);
 }
 
 tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_runner *runner,
                       struct buf *out, tri_error *err)
 {
     struct train_request request;
-    tri_status status = train_read(argc, argv, &request, err);
+    struct train_elsewhere elsewhere;
+    tri_error why = {0};
+    tri_status outside = train_elsewhere(cli->mem, &elsewhere, &why);
+    tri_status status = train_read_with(argc, argv, &elsewhere, &request, err);
     if (status == TRI_OK && request.help)
         help_command(&command_train, out);
     if (status != TRI_OK || request.help)
         return status;
+    if (outside != TRI_OK) { /* not before: a wrong option, or --help, is nearer */
+        if (err != NULL)
+            *err = why;
+        return outside;
+    }
     const char *role = getenv(TRAIN_WORKER);
     if (role != NULL && strcmp(role, TRAIN_ROLE_SERVER) == 0)
         return train_serve(cli, err);

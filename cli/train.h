@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "engine/train.h"
+#include "settings/view.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +44,17 @@ struct train_settings {
     bool json, profile;
 };
 
+/* What is said outside of the command line, which is stronger. */
+struct train_elsewhere {
+    unsigned local;                   /* of train_locals; 0: nothing is said */
+    char local_from[SETTINGS_ORIGIN]; /* "TRIDENT_LOCAL", "job.conf:3:1" */
+    bool shares;                      /* mode = local */
+    char mode_from[SETTINGS_ORIGIN];
+};
+
+/* TRI_EINPUT: a value that cannot be, by the name of who gives it. */
+tri_status train_elsewhere(const struct mem *mem, struct train_elsewhere *out, tri_error *err);
+
 /* A command line, read and checked. The texts are argv's and its own. */
 struct train_request {
     bool help;
@@ -57,6 +69,10 @@ extern const char *const train_locals[];
 extern const char *const train_headers[]; /* by enum data_header, ended by NULL */
 tri_status train_read(int argc, const char *const *argv, struct train_request *request,
                       tri_error *err);
+/* The same, where the command line is not all that is said. */
+tri_status train_read_with(int argc, const char *const *argv,
+                           const struct train_elsewhere *elsewhere, struct train_request *request,
+                           tri_error *err);
 
 /* ---- what came of it ---- */
 

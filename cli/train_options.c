@@ -50,7 +50,8 @@ const struct option_row train_rows[] = {
      .help = "who steps the learners' parameters: a server; each of them, directly; a server when "
              "all have a gradient (sync); or each its own copy by the gradients of all (replicas; "
              "sgd). "
-             "auto: direct with sgd, else server"},
+             "auto: direct with sgd, else server. Left out: as the setting local says "
+             "(TRIDENT_LOCAL), else auto"},
     {.name = "locked",
      .type = OPTION_FLAG,
      FIELD(locked),

@@ -382,7 +382,6 @@ static tri_status check_pairs(const struct train_settings *settings, tri_error *
     return TRI_EINPUT;
 }
 
-/* Steps add up to one only if each is no more than its gradient. */
 /* Learners with copies of their own: see shared_check() for why. */
 static tri_status check_replicas(const struct train_request *request, tri_error *err)
 {
@@ -410,6 +409,7 @@ static tri_status check_replicas(const struct train_request *request, tri_error 
     return TRI_EINPUT;
 }
 
+/* Steps add up to one only if each is no more than its gradient. */
 static tri_status check_exchange(const struct train_request *request, tri_error *err)
 {
     if (request->settings.exchange_every <= 1 || strcmp(request->optimizer, "sgd") == 0)
@@ -455,8 +455,24 @@ static void fill(struct train_request *request)
                                          : "server";
 }
 
+static bool has_option(int argc, const char *const *argv, const char *name)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (is_option(argv[i], name))
+            return true;
+    return false;
+}
+
 tri_status train_read(int argc, const char *const *argv, struct train_request *request,
                       tri_error *err)
+{
+    static const struct train_elsewhere nothing = {.local = 0};
+    return train_read_with(argc, argv, &nothing, request, err);
+}
+
+tri_status train_read_with(int argc, const char *const *argv,
+                           const struct train_elsewhere *elsewhere, struct train_request *request,
+                           tri_error *err)
 {
     *request = (struct train_request){.help = false};
     struct arguments arguments = {.help = false};
@@ -471,6 +487,11 @@ tri_status train_read(int argc, const char *const *argv, struct train_request *r
     status = check_pairs(&request->settings, err);
     if (status == TRI_OK)
         status = check_names(&request->settings, err);
+    /* Not without learners: it may be there for other programs. */
+    bool local_elsewhere =
+        request->settings.learners > 0 && elsewhere->local > 0 && !has_option(argc, argv, "local");
+    if (local_elsewhere)
+        request->settings.local = elsewhere->local;
     const struct defaults *defaults = NULL;
     if (status == TRI_OK)
         status = find_defaults(&request->settings, &defaults, err);
@@ -478,8 +499,11 @@ tri_status train_read(int argc, const char *const *argv, struct train_request *r
         status = read_numbers(defaults, request, err);
     if (status == TRI_OK)
         status = check_exchange(request, err);
-    if (status == TRI_OK)
+    if (status == TRI_OK) {
         status = check_replicas(request, err);
+        if (status != TRI_OK && local_elsewhere)
+            fail_where(err, "%s", elsewhere->local_from);
+    }
     fill(request);
     return status;
 }

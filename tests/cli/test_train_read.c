@@ -214,6 +214,45 @@ TEST(learners_at_their_own_pace_do_without_momentum_unless_asked)
     assert_string_equal(request.local, "server");
 }
 
+/* The setting `local` of the environment, and these words. */
+static tri_status read_beside(const char *local, struct train_request *request, tri_error *err,
+                              const char *const *words)
+{
+    struct train_elsewhere elsewhere = {.local_from = "TRIDENT_LOCAL"};
+    while (strcmp(train_locals[elsewhere.local], local) != 0)
+        elsewhere.local++;
+    int argc = 0;
+    while (words[argc] != NULL)
+        argc++;
+    *err = (tri_error){0};
+    return train_read_with(argc, words, &elsewhere, request, err);
+}
+
+#define BESIDE(local, ...)                                                                         \
+    read_beside(local, &request, &err,                                                             \
+                (const char *const[]){"--data", "x", "--model", "lenet", __VA_ARGS__, NULL})
+
+TEST(what_is_said_elsewhere_of_local_holds_unless_an_option_does)
+{
+    (void)state;
+    struct train_request request;
+    tri_error err;
+    assert_int_equal(BESIDE("sync", "--learners", "2"), TRI_OK);
+    assert_string_equal(request.local, "sync");
+    assert_string_equal(request.options.optimizer, "momentum:0.9"); /* as with --local sync */
+    assert_int_equal(BESIDE("sync", "--learners", "2", "--local=server"), TRI_OK);
+    assert_string_equal(request.local, "server");
+    assert_int_equal(BESIDE("sync", "--learners", "2", "--local", "auto"), TRI_OK);
+    assert_string_equal(request.local, "direct");
+    assert_int_equal(BESIDE("replicas", "--workers", "2"), TRI_OK); /* it is not for workers */
+    assert_int_equal(BESIDE("replicas", "--learners", "2", "--optimizer", "adam"), TRI_EINPUT);
+    assert_string_equal(err.where, "TRIDENT_LOCAL");
+    assert_int_equal(
+        BESIDE("server", "--learners", "2", "--local", "replicas", "--optimizer", "adam"),
+        TRI_EINPUT);
+    assert_string_equal(err.where, "");
+}
+
 TEST(learners_do_not_go_with_what_is_for_workers)
 {
     (void)state;
@@ -306,6 +345,7 @@ int main(void)
         cmocka_unit_test(options_of_later_versions_are_named),
         cmocka_unit_test(learners_step_directly_with_sgd_and_by_a_server_else),
         cmocka_unit_test(learners_at_their_own_pace_do_without_momentum_unless_asked),
+        cmocka_unit_test(what_is_said_elsewhere_of_local_holds_unless_an_option_does),
         cmocka_unit_test(learners_do_not_go_with_what_is_for_workers),
         cmocka_unit_test(only_learners_with_sgd_exchange_seldom),
         cmocka_unit_test(a_recipe_is_for_its_model_and_flags_win),

@@ -263,6 +263,26 @@ def settings_of_workers_do_not_concern_learners():
         assert trained("--learners", 2, "--iterations", 5, **{name: value})["learners"] == 2
 
 
+def what_a_setting_says_of_local_holds_unless_an_option_does():
+    def local(*more, launcher=(), **variables):
+        code, out, err = jobs.alone([*launcher, *train("--json", "--learners", 2, "--iterations", 3,
+                                                       *more)], **variables)
+        assert code == 0, err
+        return json.loads(out.replace("[0] ", ""))["local"]
+
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write("local = server\n")
+        file.flush()
+        config = {"TRIDENT_CONFIG": file.name}
+        assert local(**config) == "server"
+        assert local(**config, TRIDENT_LOCAL="sync") == "sync"
+        assert local("--local", "replicas", **config, TRIDENT_LOCAL="sync") == "replicas"
+        assert local("--local", "auto", **config, TRIDENT_LOCAL="sync") == "direct"
+    under = (program("trident"), "run", "-n", "2", "--")
+    assert local(launcher=under, TRIDENT_LOCAL="sync") == "sync"
+    assert local("--local", "direct", launcher=under, TRIDENT_LOCAL="sync") == "direct"
+
+
 def settings_that_would_not_reach_learners_are_refused():
     for name, value, option in (("TRIDENT_CHECKPOINT", "somewhere", "--checkpoint DIR"),
                                 ("TRIDENT_LOCKED", "on", "--locked")):
@@ -707,6 +727,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_layer_that_lies_there_once_is_learned_as_one_of_each, rounds_can_be_repeated_bit_by_bit,
          more_learners_than_cores, two_jobs_do_not_meet,
          settings_of_workers_do_not_concern_learners,
+         what_a_setting_says_of_local_holds_unless_an_option_does,
          settings_that_would_not_reach_learners_are_refused,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
          a_job_is_resumed_by_any_number_of_either_kind,
