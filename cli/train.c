@@ -61,6 +61,26 @@ static tri_status check_servers(const struct train_settings *settings, tri_error
     return TRI_EINPUT;
 }
 
+/* Processes would share memory, and be told of as workers that wait for each other. */
+static tri_status check_mode(const struct train_settings *settings, bool joins,
+                             const struct train_elsewhere *elsewhere, tri_error *err)
+{
+    struct settings job = {.agree = {.workers = (uint32_t)settings->workers}};
+    if (settings->learners > 0 || !elsewhere->shares)
+        return TRI_OK;
+    if (joins) /* if it cannot be read, the number is what was asked for */
+        (void)settings_read(NULL, false, &job, NULL);
+    uint32_t count = job.agree.workers > 0 ? job.agree.workers : 1;
+    fail(err, TRI_EINPUT, "mode = local %s",
+         settings->workers > 0 ? "does not go with option '--workers'"
+                               : "needs option '--learners'");
+    fail_where(err, "%s", elsewhere->mode_from);
+    fail_why(err, "workers exchange messages; processes that share memory are learners");
+    fail_next(err, "say --learners %u%s, or set TRIDENT_MODE=network", (unsigned)count,
+              settings->workers > 0 ? " in place of --workers" : "");
+    return TRI_EINPUT;
+}
+
 /* Of those that this command starts itself. */
 static tri_status check_started(const struct cli *cli, const struct train_settings *settings,
                                 tri_error *err)
@@ -218,6 +238,9 @@ tri_status train_with(struct cli *cli, int argc, const char *const *argv, train_
     if (request.settings.learners > 0)
         share_memory(&request);
     uint32_t rank = 0;
+    status = check_mode(&request.settings, joins, &elsewhere, err);
+    if (status != TRI_OK)
+        return status;
     status = joins ? check_launcher(&request.settings, &rank, err)
                    : check_started(cli, &request.settings, err);
     if (status == TRI_OK && rank == 0 && request.settings.out != NULL)
