@@ -74,6 +74,13 @@ static void put_learners(struct json_out *json, const struct train_outcome *outc
     json_out_close(json);
 }
 
+/* Learners have no servers, rule, placement and schemes: names of the contract are null there, the
+ * others are left out. */
+static bool has_workers(const struct train_request *request)
+{
+    return request->settings.learners == 0;
+}
+
 static void put_settings(struct json_out *json, const struct train_request *request,
                          const struct train_report *report)
 {
@@ -83,26 +90,41 @@ static void put_settings(struct json_out *json, const struct train_request *requ
     json_out_number(json, "lr", options->lr);
     json_out_string(json, "schedule", schedules[options->schedule]);
     json_out_string(json, "optimizer", request->optimizer);
-    json_out_string(json, "consistency", options->consistency);
-    json_out_string(json, "placement", options->placement);
+    if (has_workers(request)) {
+        json_out_string(json, "consistency", options->consistency);
+        json_out_string(json, "placement", options->placement);
+    }
     json_out_count(json, "seed", options->seed);
     json_out_string(json, "out", options->out);
     json_out_string(json, "checkpoint", options->checkpoint);
 }
 
-static void put_layers(struct json_out *json, const struct train_report *report)
+static void put_schemes(struct json_out *json, const struct train_report *report)
 {
     json_out_object(json, "schemes");
     for (size_t i = 0; i < report->layer_count; i++)
         json_out_string(json, report->layers[i].name, report->layers[i].scheme);
     json_out_close(json);
+}
+
+static void put_layers(struct json_out *json, const struct train_request *request,
+                       const struct train_report *report)
+{
+    const bool travels = has_workers(request);
+    if (travels)
+        put_schemes(json, report);
+    else
+        json_out_string(json, "schemes", NULL);
     json_out_array(json, "layers");
     for (size_t i = 0; i < report->layer_count; i++) {
+        const struct train_layer *layer = &report->layers[i];
         json_out_object(json, NULL);
-        json_out_string(json, "name", report->layers[i].name);
-        json_out_string(json, "scheme", report->layers[i].scheme);
-        json_out_count(json, "params", report->layers[i].params);
-        json_out_number(json, "send_bytes", report->layers[i].sent_bytes);
+        json_out_string(json, "name", layer->name);
+        if (travels)
+            json_out_string(json, "scheme", layer->scheme);
+        json_out_count(json, "params", layer->params);
+        if (travels)
+            json_out_number(json, "send_bytes", layer->sent_bytes);
         json_out_close(json);
     }
     json_out_close(json);
@@ -124,13 +146,24 @@ static void put_ops(struct json_out *json, const struct train_report *report)
     json_out_close(json);
 }
 
-static void put_ranks(struct json_out *json, const struct train_outcome *outcome)
+static void put_crcs(struct json_out *json, const struct train_outcome *outcome)
 {
-    put_crc(json, "params_crc32c", outcome->reported, outcome->report.params_crc32c);
     json_out_array(json, "params_crc32c_by_rank");
     for (uint32_t i = 0; i < outcome->workers; i++)
         put_crc(json, NULL, outcome->ranks[i].known, outcome->ranks[i].crc32c);
     json_out_close(json);
+}
+
+/* Each learner but rank 0 is gone before the others are done, and what it has read last is of no
+ * interest to anybody. */
+static void put_ranks(struct json_out *json, const struct train_request *request,
+                      const struct train_outcome *outcome)
+{
+    put_crc(json, "params_crc32c", outcome->reported, outcome->report.params_crc32c);
+    if (has_workers(request))
+        put_crcs(json, outcome);
+    else
+        json_out_string(json, "params_crc32c_by_rank", NULL);
     json_out_array(json, "sent_bytes_by_rank");
     for (uint32_t i = 0; i < outcome->workers; i++)
         json_out_number(json, NULL,
@@ -186,15 +219,16 @@ void train_json(const struct train_outcome *outcome, const struct train_request 
     uint64_t learners = request->settings.learners;
     json_out_count(&json, "workers", learners > 0 ? 0 : outcome->workers);
     json_out_count(&json, "learners", learners);
-    json_out_count(&json, "servers", outcome->report.servers);
+    if (has_workers(request))
+        json_out_count(&json, "servers", outcome->report.servers);
     put_results(&json, outcome);
     put_settings(&json, request, &outcome->report);
     if (learners > 0)
         put_learners(&json, outcome, request);
-    put_layers(&json, &outcome->report);
+    put_layers(&json, request, &outcome->report);
     if (request->settings.profile)
         put_ops(&json, &outcome->report);
-    put_ranks(&json, outcome);
+    put_ranks(&json, request, outcome);
     put_tests(&json, outcome);
     put_events(&json, outcome);
     json_out_close(&json);

@@ -303,6 +303,32 @@ TEST(the_document_has_every_field_of_the_contract)
     train_outcome_fini(&outcome);
 }
 
+TEST(the_document_of_learners_has_nothing_that_only_workers_have)
+{
+    (void)state;
+    static const char *const absent[] = {"servers", "consistency", "placement", "scheme",
+                                         "send_bytes"};
+    struct train_request request = REQUEST("--json", "--learners", "2");
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    struct buf out;
+    give_report(&outcome, 0, 0xabc);
+    give_report(&outcome, 1, 0xabd);
+    buf_init(&out, &mem_libc);
+    train_json(&outcome, &request, &out);
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+        char key[40];
+        (void)snprintf(key, sizeof key, "\"%s\":", absent[i]);
+        if (strstr(buf_string(&out), key) != NULL)
+            fail_msg("%s is in\n%s", key, buf_string(&out));
+    }
+    find(out.data, "\n \"schemes\": null,"); /* names of the contract */
+    find(out.data, "\n \"params_crc32c_by_rank\": null,");
+    find(out.data, "\"params_crc32c\": \"00000abc\"");
+    find(out.data, "{\"name\": \"fc1\", \"params\": 500}");
+    buf_fini(&out);
+    train_outcome_fini(&outcome);
+}
+
 TEST(replicas_that_differ_are_an_error_under_bsp_alone)
 {
     (void)state;
@@ -514,6 +540,7 @@ int main(void)
         cmocka_unit_test(the_document_lists_the_tests),
         cmocka_unit_test(a_test_that_finds_no_memory_is_forgotten),
         cmocka_unit_test(the_document_has_every_field_of_the_contract),
+        cmocka_unit_test(the_document_of_learners_has_nothing_that_only_workers_have),
         cmocka_unit_test(replicas_that_differ_are_an_error_under_bsp_alone),
         cmocka_unit_test(the_rate_of_learners_is_by_the_time_until_the_last_is_done),
         cmocka_unit_test(an_interrupted_run_shows_its_last_moment),
