@@ -1,5 +1,6 @@
 /* A run as JSON. The names of the fields are a contract: add, never rename. */
 #include <math.h>
+#include <string.h>
 
 #include "base/json_out.h"
 #include "cli/train.h"
@@ -125,6 +126,8 @@ static void put_layers(struct json_out *json, const struct train_request *reques
         json_out_count(json, "params", layer->params);
         if (travels)
             json_out_number(json, "send_bytes", layer->sent_bytes);
+        if (!travels && strcmp(request->local, "replicas") == 0)
+            json_out_bool(json, "common", layer->common);
         json_out_close(json);
     }
     json_out_close(json);

@@ -73,10 +73,9 @@ static const struct field report_fields[] = {
 };
 
 static const struct field layer_fields[] = {
-    FIELD(TEXT, train_layer, name),
-    FIELD(TEXT, train_layer, scheme),
-    FIELD(COUNT64, train_layer, params),
-    FIELD(NUMBER, train_layer, sent_bytes),
+    FIELD(TEXT, train_layer, name),      FIELD(TEXT, train_layer, scheme),
+    FIELD(COUNT64, train_layer, params), FIELD(NUMBER, train_layer, sent_bytes),
+    FIELD(FLAG, train_layer, common),
 };
 
 static const struct field op_fields[] = {

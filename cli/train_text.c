@@ -70,6 +70,19 @@ static bool has_copies(const struct train_report *report)
     return report->learners > 0 && strcmp(report->local, "replicas") == 0;
 }
 
+/* Of learners with copies of their own: what they have no copies of. */
+static void put_common(const struct train_report *report, struct buf *out)
+{
+    const char *before = "in common, once for all of them: ";
+    for (size_t i = 0; i < report->layer_count; i++)
+        if (report->layers[i].common) {
+            buf_format(out, "%s%s", before, report->layers[i].name);
+            before = ", ";
+        }
+    if (before[0] == ',')
+        buf_char(out, '\n');
+}
+
 static void put_layers(const struct train_report *report, struct buf *out)
 {
     struct table table;
@@ -94,9 +107,10 @@ static void put_layers(const struct train_report *report, struct buf *out)
     table_fini(&table);
     buf_text(out, travels ? "MB/iteration: what each worker sends, as planned\n"
                   : has_copies(report)
-                      ? "each learner has these: gradients go through shared memory\n"
+                      ? "each learner has a copy of these: gradients go through shared memory\n"
                   : report->learners > 0 ? "learners share these: nothing travels\n"
                                          : "one worker: nothing travels\n");
+    put_common(report, out);
 }
 
 static void put_times(const struct train_report *report, struct buf *out)

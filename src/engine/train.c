@@ -332,6 +332,15 @@ static double planned_bytes(const struct run *run, const struct param *param, co
     return 8 * share * dense;
 }
 
+/* Where each learner has parameters of its own, a layer that no learner has lies there for all. */
+static bool is_common(const struct run *run, size_t number)
+{
+    float *weights = NULL, *bias;
+    return run->replicas &&
+           tri_shared(run->job, (uint32_t)number, &weights, &bias, NULL) == TRI_OK &&
+           weights == NULL;
+}
+
 static tri_status note_layers(struct run *run)
 {
     struct train_report *report = &run->report;
@@ -350,6 +359,7 @@ static tri_status note_layers(struct run *run)
         layer->params =
             (uint64_t)param->rows * param->cols + (param->bias != NULL ? param->rows : 0);
         layer->sent_bytes = planned_bytes(run, param, scheme);
+        layer->common = is_common(run, i);
     }
     (void)tri_query(run->job, "servers", servers, sizeof servers, NULL);
     (void)sscanf(servers, "%u", &report->servers);

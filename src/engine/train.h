@@ -66,6 +66,7 @@ struct train_layer {
     char scheme[TRAIN_SCHEME];
     uint64_t params;
     double sent_bytes; /* by this worker in an iteration, as planned */
+    bool common;       /* local = replicas: it lies there once for all learners */
 };
 
 /* Of the net; the last one is the rest of the loop, all of it in forward_s. */

@@ -73,7 +73,7 @@ static struct train_report report_of(const struct play *play, uint64_t iteration
                                   .layer_count = 1};
     report.layers = mem_array(mem, 1, sizeof *report.layers);
     assert_non_null(report.layers);
-    report.layers[0] = (struct train_layer){"fc1", "sfb", 3, 4};
+    report.layers[0] = (struct train_layer){"fc1", "sfb", 3, 4, false};
     return report;
 }
 

@@ -6,7 +6,8 @@
 #include "cli/train_line.h"
 #include "lib/test.h"
 
-static struct train_layer layers[] = {{"conv1", "ps", 520, 2080.5}, {"fc1", "sfb", 400500, 9e5}};
+static struct train_layer layers[] = {{"conv1", "ps", 520, 2080.5, false},
+                                      {"fc1", "sfb", 400500, 9e5, true}};
 static struct train_op ops[] = {{"conv1", "conv", 0.001, 0.002, 0.1 / 3}};
 
 static struct train_report a_report(void)
@@ -64,6 +65,7 @@ static void check_report(const struct train_report *got)
     assert_string_equal(got->layers[1].name, "fc1");
     assert_string_equal(got->layers[1].scheme, "sfb");
     assert_true(got->layers[0].sent_bytes == 2080.5);
+    assert_true(!got->layers[0].common && got->layers[1].common);
     assert_int_equal(got->op_count, 1);
     assert_true(got->ops[0].backward_s == 0.1 / 3);
 }

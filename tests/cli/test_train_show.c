@@ -42,8 +42,8 @@ static void give_report(struct train_outcome *outcome, uint32_t rank, uint32_t c
     report.ops = mem_array(outcome->mem, 1, sizeof *report.ops);
     assert_non_null(report.layers);
     assert_non_null(report.ops);
-    report.layers[0] = (struct train_layer){"conv1", "ps", 30, 120};
-    report.layers[1] = (struct train_layer){"fc1", "sfb", 500, 2e6};
+    report.layers[0] = (struct train_layer){"conv1", "ps", 30, 120, false};
+    report.layers[1] = (struct train_layer){"fc1", "sfb", 500, 2e6, false};
     report.ops[0] = (struct train_op){"conv1", "conv", 0.25, 0.5, 0.25};
     train_outcome_report(outcome, &report);
 }
@@ -183,6 +183,32 @@ TEST(with_one_worker_nothing_travels)
     assert_null(strstr(buf_string(&out), "sfb"));
     assert_null(strstr(buf_string(&out), "MB/iteration"));
     buf_fini(&out);
+}
+
+TEST(what_learners_with_copies_have_in_common_is_named)
+{
+    (void)state;
+    struct train_request request =
+        REQUEST("--learners", "2", "--local", "replicas", "--optimizer", "sgd");
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    struct buf out;
+    give_report(&outcome, 0, 0xabc);
+    outcome.report.learners = 2;
+    (void)snprintf(outcome.report.local, sizeof outcome.report.local, "replicas");
+    buf_init(&out, &mem_libc);
+    train_text(&outcome, &request, &out);
+    find(buf_string(&out), "each learner has a copy of these");
+    assert_null(strstr(buf_string(&out), "once for all"));
+    outcome.report.layers[1].common = true;
+    buf_clear(&out);
+    train_text(&outcome, &request, &out);
+    find(buf_string(&out), "\nin common, once for all of them: fc1\n");
+    buf_clear(&out);
+    train_json(&outcome, &request, &out);
+    find(buf_string(&out), "{\"name\": \"conv1\", \"params\": 30, \"common\": false}");
+    find(buf_string(&out), "{\"name\": \"fc1\", \"params\": 500, \"common\": true}");
+    buf_fini(&out);
+    train_outcome_fini(&outcome);
 }
 
 TEST(what_to_try_next_has_what_it_needs)
@@ -535,6 +561,7 @@ int main(void)
         cmocka_unit_test(without_a_terminal_each_epoch_is_one_line),
         cmocka_unit_test(the_summary_names_what_matters),
         cmocka_unit_test(with_one_worker_nothing_travels),
+        cmocka_unit_test(what_learners_with_copies_have_in_common_is_named),
         cmocka_unit_test(what_to_try_next_has_what_it_needs),
         cmocka_unit_test(the_model_is_tried_on_what_it_was_tested_with),
         cmocka_unit_test(the_document_lists_the_tests),

@@ -236,6 +236,10 @@ def a_layer_that_lies_there_once_is_learned_as_one_of_each():
                              "--evaluate-every", 3, "--checkpoint", folder, "--resume", *DEEP,
                              TRIDENT_LOCAL_COMMON="1")
             assert result["test_accuracy"] > 0.9 and sums_up(result), result
+            common = [layer["name"] for layer in result["layers"] if layer["common"]]
+            assert common == ["fc_hidden"], result["layers"]
+    result = trained("--learners", 2, *deep)         # small layers are not, by default
+    assert not any(layer["common"] for layer in result["layers"]), result["layers"]
 
 
 def rounds_can_be_repeated_bit_by_bit():
