@@ -14,7 +14,12 @@ extern "C" {
 
 /* ---- what was asked for ---- */
 
-enum { TRAIN_WORKERS_MAX = 1024, TRAIN_LEARNERS_MAX = 256, TRAIN_OPTIMIZER = 64 };
+enum {
+    TRAIN_WORKERS_MAX = 1024,
+    TRAIN_LEARNERS_MAX = 256,
+    TRAIN_RESTARTS = 3, /* of a learner, by default */
+    TRAIN_OPTIMIZER = 64
+};
 
 /* What a model is trained with unless the options say otherwise: epochs, batch, learning rate,
  * optimiser, schedule. One list for the parser and for --help. */
@@ -157,6 +162,9 @@ void train_text(const struct train_outcome *outcome, const struct train_request 
                 struct buf *out);
 void train_next(const struct train_outcome *outcome, const struct train_request *request,
                 struct buf *out); /* what to try next */
+/* A command with learners, for who said how they are to learn and not how many; sgd: their ways
+ * need it, and the model has another optimiser by default. */
+void train_next_learners(const struct train_settings *settings, bool sgd, struct buf *out);
 void train_json(const struct train_outcome *outcome, const struct train_request *request,
                 struct buf *out);
 /* The summary or the document; for a run that Ctrl-C ended, what there is, and TRI_EPEER. */

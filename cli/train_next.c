@@ -40,12 +40,33 @@ static void put_columns(const struct train_settings *settings, struct buf *out)
 
 static void put_train(const struct train_settings *settings, struct buf *out)
 {
-    buf_text(out, "  trident train");
+    buf_text(out, "trident train");
     put_option("data", settings->data, out);
     if (settings->test != NULL)
         put_option("test", settings->test, out);
     put_columns(settings, out);
     put_option("model", settings->model, out);
+}
+
+/* What does not go with copies of their own is left out: the command is to work as it stands. */
+void train_next_learners(const struct train_settings *settings, bool sgd, struct buf *out)
+{
+    const char *local = train_locals[settings->local];
+    bool copies = strcmp(local, "replicas") == 0;
+    uint64_t count = settings->workers > 1 ? settings->workers : 2;
+    put_train(settings, out);
+    buf_format(out, " --learners %llu",
+               (unsigned long long)(count < TRAIN_LEARNERS_MAX ? count : TRAIN_LEARNERS_MAX));
+    if (settings->local > 0)
+        put_option("local", local, out);
+    if (settings->locked && !copies)
+        buf_text(out, " --locked");
+    if (settings->restarts != TRAIN_RESTARTS)
+        buf_format(out, " --learner-restarts %llu", (unsigned long long)settings->restarts);
+    if (settings->exchange_every > 1 && !copies)
+        buf_format(out, " --exchange-every %llu", (unsigned long long)settings->exchange_every);
+    if (sgd)
+        put_option("optimizer", "sgd", out);
 }
 
 static bool has_kind(const char *data)
@@ -85,9 +106,11 @@ void train_next(const struct train_outcome *outcome, const struct train_request 
     if (settings->out != NULL) {
         put_predict(settings, out);
     } else {
+        buf_text(out, "  ");
         put_train(settings, out);
         buf_format(out, " --out %.*s.safetensors\n", (int)strcspn(model, ":"), model);
     }
+    buf_text(out, "  ");
     put_train(settings, out);
     if (settings->learners > 0)
         buf_format(out, " --learners %llu%s\n", (unsigned long long)settings->learners,
@@ -97,6 +120,7 @@ void train_next(const struct train_outcome *outcome, const struct train_request 
                    (unsigned)(outcome->workers > 1 ? outcome->workers : 2));
     if (settings->profile)
         return;
+    buf_text(out, "  ");
     put_train(settings, out);
     buf_text(out, " --iterations 100 --profile\n");
 }

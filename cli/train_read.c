@@ -336,6 +336,24 @@ static tri_status read_numbers(const struct defaults *defaults, struct train_req
     return status;
 }
 
+/* A command that works as it stands, if there is room for it. */
+static void advise_learners(const struct train_settings *settings, tri_error *err)
+{
+    const char *optimizer = defaults_of(settings->model)->optimizer;
+    bool needs =
+        strcmp(train_locals[settings->local], "replicas") == 0 || settings->exchange_every > 1;
+    bool has = is_of(optimizer, "sgd") ||
+               (is_of(optimizer, "momentum") && strcmp(train_locals[settings->local], "sync") != 0);
+    struct buf line;
+    buf_init(&line, &mem_libc);
+    train_next_learners(settings, needs && !has, &line);
+    if (buf_ok(&line) && line.len < sizeof err->next)
+        fail_next(err, "%s", buf_string(&line));
+    else
+        fail_next(err, "say how many learners: --learners 2");
+    buf_fini(&line);
+}
+
 /* Options of one way to train together with those of the other. */
 static tri_status check_learners(const struct train_settings *settings, tri_error *err)
 {
@@ -346,21 +364,22 @@ static tri_status check_learners(const struct train_settings *settings, tri_erro
                        : !is_auto(settings->scheme)                ? "scheme"
                        : strcmp(settings->consistency, "bsp") != 0 ? "consistency"
                                                                    : NULL;
-    const char *without = given                          ? NULL
-                          : settings->local > 0          ? "local"
-                          : settings->locked             ? "locked"
-                          : settings->restarts != 3      ? "learner-restarts"
-                          : settings->exchange_every > 1 ? "exchange-every"
-                                                         : NULL;
+    const char *without = given                                  ? NULL
+                          : settings->local > 0                  ? "local"
+                          : settings->locked                     ? "locked"
+                          : settings->restarts != TRAIN_RESTARTS ? "learner-restarts"
+                          : settings->exchange_every > 1         ? "exchange-every"
+                                                                 : NULL;
     if (with != NULL) {
         fail(err, TRI_EINPUT, "options '--learners' and '--%s' do not go together", with);
         fail_why(err, "learners share memory; --local says how");
+        fail_next(err, "leave one of them out");
     } else if (without != NULL) {
         fail(err, TRI_EINPUT, "option '--%s' needs '--learners'", without);
+        advise_learners(settings, err);
     } else {
         return TRI_OK;
     }
-    fail_next(err, "leave one of them out%s", without != NULL ? ", or say how many learners" : "");
     return TRI_EINPUT;
 }
 

@@ -268,6 +268,41 @@ TEST(learners_do_not_go_with_what_is_for_workers)
     }
 }
 
+TEST(what_needs_learners_is_refused_with_a_command_that_can_be_read)
+{
+    (void)state;
+    static const char *const cases[][6] = {
+        {"--local", "direct"},
+        {"--local", "replicas", "--locked", "--exchange-every", "4"},
+        {"--local", "replicas", "--model", "textcnn"}, /* its optimiser is adam */
+        {"--local", "sync", "--exchange-every", "4"},  /* and in rounds lenet's is momentum */
+        {"--workers", "900", "--locked"},
+        {"--learner-restarts", "0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct train_request request;
+        tri_error err, again = {0};
+        const char *words[WORDS];
+        char *rest = NULL;
+        int count = 0;
+        assert_int_equal(read_words(&request, &err, cases[i]), TRI_EINPUT);
+        for (char *word = strtok_r(err.next, " ", &rest); word != NULL && count < WORDS;
+             word = strtok_r(NULL, " ", &rest))
+            words[count++] = word;
+        assert_true(count > 2);
+        assert_string_equal(words[0], "trident");
+        assert_string_equal(words[1], "train");
+        if (train_read(count - 2, words + 2, &request, &again) != TRI_OK)
+            fail_msg("case %zu: %s", i, again.text);
+    }
+    struct train_request request; /* no room for it */
+    tri_error err;
+    char path[400];
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    assert_int_equal(READ(&request, &err, "--locked", "--test", path), TRI_EINPUT);
+    assert_string_equal(err.next, "say how many learners: --learners 2");
+}
+
 TEST(only_learners_with_sgd_exchange_seldom)
 {
     (void)state;
@@ -347,6 +382,7 @@ int main(void)
         cmocka_unit_test(learners_at_their_own_pace_do_without_momentum_unless_asked),
         cmocka_unit_test(what_is_said_elsewhere_of_local_holds_unless_an_option_does),
         cmocka_unit_test(learners_do_not_go_with_what_is_for_workers),
+        cmocka_unit_test(what_needs_learners_is_refused_with_a_command_that_can_be_read),
         cmocka_unit_test(only_learners_with_sgd_exchange_seldom),
         cmocka_unit_test(a_recipe_is_for_its_model_and_flags_win),
         cmocka_unit_test(checkpoints_need_a_folder),
