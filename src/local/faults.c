@@ -9,8 +9,24 @@ enum { ITEM = 64 };
 
 static tri_status refuse(const char *item, tri_error *err)
 {
+    char steps[200] = "steps are";
+    for (int i = LOCAL_AT_NOTHING + 1; i < LOCAL_STEPS; i++) {
+        size_t used = strlen(steps);
+        (void)snprintf(steps + used, sizeof steps - used, "%s %s",
+                       i > LOCAL_AT_NOTHING + 1 ? "," : "", local_step_name((enum local_step)i));
+    }
     fail(err, TRI_EINPUT, "'%.60s' is no death of a local job", item);
+    fail_where(err, "TRIDENT_LOCAL_FAULT");
+    fail_why(err, "%s", steps);
     fail_next(err, "say who, where and at which time, as 1:writing:3 or server:marked:2");
+    return TRI_EINPUT;
+}
+
+/* One that waits for what never comes would pass for one that was survived. */
+static tri_status refuse_never(const char *item, const char *why, tri_error *err)
+{
+    refuse(item, err);
+    fail_why(err, "%s", why);
     return TRI_EINPUT;
 }
 
@@ -47,6 +63,35 @@ static bool read_item(char *item, uint32_t *who, struct local_faults *out)
     return strcmp(item, "server") == 0 || read_number(item, who);
 }
 
+/* Steps that only some jobs have. */
+static tri_status check_step(const struct local_job *job, const char *item, enum local_step at,
+                             tri_error *err)
+{
+    const struct head *head = job->head;
+    if ((at == LOCAL_AT_READING || at == LOCAL_AT_WRITING) && !head->locked)
+        return refuse_never(item, "nothing is locked in this job", err);
+    if (at == LOCAL_AT_ROUND && head->mode != LOCAL_SYNC)
+        return refuse_never(item, "only local = sync has rounds", err);
+    if (at == LOCAL_AT_SET && head->mode != LOCAL_REPLICAS)
+        return refuse_never(item, "only local = replicas has sets", err);
+    return TRI_OK;
+}
+
+static tri_status check_item(const struct local_job *job, const char *item, uint32_t who,
+                             enum local_step at, tri_error *err)
+{
+    const struct head *head = job->head;
+    char why[80];
+    if (who == LOCAL_ANY && (head->mode == LOCAL_DIRECT || head->mode == LOCAL_REPLICAS))
+        return refuse_never(item, "this job has no server", err);
+    if (who != LOCAL_ANY && who >= head->learners) {
+        (void)snprintf(why, sizeof why, "there is no learner %u: this job has %u, from 0 on",
+                       (unsigned)who, (unsigned)head->learners);
+        return refuse_never(item, why, err);
+    }
+    return check_step(job, item, at, err);
+}
+
 static void die(void *ctx, enum local_step at)
 {
     struct alive_id self = alive_self();
@@ -73,6 +118,9 @@ tri_status local_faults_arm(struct local_job *job, uint32_t who, const char *tex
         (void)snprintf(item, sizeof item, "%.*s", (int)(len < ITEM ? len : ITEM - 1), text);
         if (len >= ITEM || !read_item(item, &whose, &read))
             return refuse(text, err);
+        tri_status status = check_item(job, text, whose, read.at, err);
+        if (status != TRI_OK)
+            return status;
         if (whose == who && is_first_life(job, who)) {
             *faults = read;
             local_set_faults(job, faults);

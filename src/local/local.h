@@ -177,7 +177,7 @@ void local_set_faults(struct local_job *job, struct local_faults *faults);
  * comes to that step for the third time, "server:marked:2" that of the server (LOCAL_ANY); several
  * are apart by commas, and `who` has at most one. Only the first to sit there dies: who is started
  * again lives. To be called before sitting down; text may be NULL, faults is borrowed until
- * local_close(). TRI_EINPUT: it says something else. */
+ * local_close(). TRI_EINPUT: it says something else, or what this job does not have. */
 tri_status local_faults_arm(struct local_job *job, uint32_t who, const char *text,
                             struct local_faults *faults, tri_error *err);
 

@@ -488,6 +488,15 @@ def a_lock_that_a_dead_one_held_is_taken_up():
         dies_at(fault, mode, *more)
 
 
+def a_death_that_never_comes_is_refused():
+    for fault, mode, why in (("7:taken:3", "server", "there is no learner 7"),
+                             ("server:marked:1", "direct", "no server"),
+                             ("1:writing:3", "direct", "nothing is locked")):
+        code, out, err = jobs.alone(train("--learners", 2, "--local", mode, "--epochs", 2),
+                                    TRIDENT_LOCAL_FAULT=fault)
+        assert code == 2 and out == "" and fault in err and why in err, (code, out, err)
+
+
 def start_and_halt(*more, **variables):
     """A launcher that is stopped after it has started two learners and before it has seen their
     region; and learner 1."""
@@ -742,7 +751,8 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          the_last_copies_are_those_of_the_watchdog,
          the_rate_is_by_the_time_until_the_last_is_done, it_gives_up_in_the_end,
          one_that_dies_before_the_launcher_looks_is_counted_once,
-         a_dead_server_is_replaced, a_lock_that_a_dead_one_held_is_taken_up,
+         a_dead_server_is_replaced, a_death_that_never_comes_is_refused,
+         a_lock_that_a_dead_one_held_is_taken_up,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
          nothing_outlives_a_killed_launcher, signals_end_it_in_order,
          bad_data_is_told_once, a_learner_that_diverges_ends_the_job,

@@ -4,7 +4,8 @@
 TEST(a_text_names_who_dies_where_and_when)
 {
     (void)state;
-    struct local_options options = rig_options(LOCAL_DIRECT, 2);
+    struct local_options options = rig_options(LOCAL_SERVER, 2);
+    options.locked = true;
     struct local_job *job = rig_create(&options);
     struct local_faults faults = {0};
     const char *text = "0:taken:1,server:half-step:4,1:writing:3";
@@ -35,6 +36,35 @@ TEST(other_texts_are_refused)
     assert_int_equal(local_faults_arm(job, 1, "", &faults, &err), TRI_OK);
     local_set_faults(job, NULL);
     rig_remove(job);
+}
+
+TEST(who_and_what_a_job_does_not_have_is_refused)
+{
+    (void)state;
+    static const struct {
+        enum local_mode mode;
+        bool locked;
+        const char *text, *why;
+    } cases[] = {
+        {LOCAL_SERVER, true, "0:taken:1,2:taken:1", "there is no learner 2: this job has 2"},
+        {LOCAL_DIRECT, true, "server:marked:1", "no server"},
+        {LOCAL_REPLICAS, false, "server:half-step:1", "no server"},
+        {LOCAL_DIRECT, false, "1:writing:3", "nothing is locked"},
+        {LOCAL_SERVER, false, "0:reading:3", "nothing is locked"},
+        {LOCAL_SERVER, false, "server:round:2", "sync"},
+        {LOCAL_DIRECT, false, "1:set:1", "replicas"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct local_options options = rig_options(cases[i].mode, 2);
+        options.locked = cases[i].locked;
+        struct local_job *job = rig_create(&options);
+        struct local_faults faults = {0};
+        tri_error err = {0};
+        if (local_faults_arm(job, 0, cases[i].text, &faults, &err) != TRI_EINPUT ||
+            strstr(err.why, cases[i].why) == NULL)
+            fail_msg("'%s': %s (%s)", cases[i].text, err.text, err.why);
+        local_set_faults(job, NULL);
+        rig_remove(job);
+    }
 }
 
 static int learn(struct local_job *job, void *arg)
@@ -75,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_names_who_dies_where_and_when),
         cmocka_unit_test(other_texts_are_refused),
+        cmocka_unit_test(who_and_what_a_job_does_not_have_is_refused),
         cmocka_unit_test(the_first_of_a_seat_dies_and_the_next_lives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
