@@ -52,8 +52,9 @@ static bool speaks(const void *ctx, uint32_t rank)
 static void on_begun(void *ctx, uint32_t rank, const struct train_report *report)
 {
     struct launch *launch = ctx;
+    (void)rank; /* all say the same, and any of them may be the first, or die before it has */
     train_outcome_begun(&launch->heard.outcome, report);
-    if (launch->keep.batch_of_all == 0 && rank == 0)
+    if (launch->keep.batch_of_all == 0)
         train_live_begun(&launch->heard.live, launch->request, report);
     launch->keep.batch_of_all = (uint64_t)report->batch * launch->heard.outcome.workers *
                                 launch->request->settings.exchange_every;

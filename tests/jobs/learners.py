@@ -254,6 +254,15 @@ def more_learners_than_cores():
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
+def the_heading_comes_whoever_is_the_first():
+    """Rank 0 dies before it has begun, so that often the other is."""
+    for _ in range(3 if jobs.FEW else 10):
+        code, _, err = jobs.alone(train("--learners", 2, "--epochs", 8),
+                                  TRIDENT_LOCAL_FAULT="0:seats:1")
+        heads = [line for line in err.splitlines() if " parameters on " in line]
+        assert code == 0 and len(heads) == 1 and "2 learners, batches of 4" in heads[0], err
+
+
 def two_jobs_do_not_meet():
     both = [start("--learners", 2, "--local", "server", "--epochs", 20) for _ in range(2)]
     for process in both:
@@ -738,7 +747,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          learners_that_exchange_seldom_learn_and_resume,
          one_with_a_copy_of_its_own_learns_as_one_without,
          a_layer_that_lies_there_once_is_learned_as_one_of_each, rounds_can_be_repeated_bit_by_bit,
-         more_learners_than_cores, two_jobs_do_not_meet,
+         more_learners_than_cores, the_heading_comes_whoever_is_the_first, two_jobs_do_not_meet,
          settings_of_workers_do_not_concern_learners,
          what_a_setting_says_of_local_holds_unless_an_option_does,
          settings_that_would_not_reach_learners_are_refused,
