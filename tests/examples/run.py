@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the example programs, alone and as ranks of one job, and looks at what they print.
 
-usage: tests/examples/run.py FOLDER      where sgd and mlp are, as build/bin/examples
+usage: tests/examples/run.py FOLDER      where the programs are, as build/bin/examples
 """
 import json
 import os
@@ -88,6 +88,21 @@ def sgd_comes_to_the_same_with_four_ranks():
     near(ranks(4, "sgd")[0]["loss"], result(alone("sgd"))["loss"], 1e-4)
 
 
+def local_fits_the_line_in_every_mode():
+    for number, mode in enumerate(("server", "direct", "sync", "replicas")):
+        for count in (1, 3):
+            # Shared memory is found by the job's name, which may be another test's as well.
+            shared = {"WORLD_SIZE": str(count), "TRIDENT_LOCAL": mode,
+                      "TRIDENT_JOB": f"examples-{os.getpid()}-{number}-{count}"}
+            processes = [start(["local"], RANK=str(rank), **shared) for rank in range(count)]
+            first, *others = [finish(process) for process in processes]
+            assert all(answer == (0, "", "") for answer in others), others
+            r = result(first)
+            assert (r["learners"], r["local"]) == (count, mode), r
+            assert r["gradients"] == 20 * 1024 // count * count, r
+            assert 0.001 < r["loss"] < 0.002, r
+
+
 def mlp_learns():
     for more in ("", " --activation relu", " --give dense", " --union 2", " --layers 1 --batch 1"):
         r = result(alone("mlp --small --json --steps 100" + more))
@@ -133,13 +148,14 @@ def help_goes_to_stdout():
 
 
 def errors_of_the_library_are_shown():
-    for line in ("mlp --small --scheme none-such", "mlp --small", "sgd"):
+    for line in ("mlp --small --scheme none-such", "mlp --small", "sgd", "local"):
         more = {} if "none" in line else {"RANK": "0"}
         code, out, err = alone(line, **more)
         assert (code, out) == (2, "") and err.startswith(line.split()[0] + ": "), (line, code, err)
 
 
-TESTS = (sgd_fits_the_line, sgd_comes_to_the_same_with_four_ranks, mlp_learns,
+TESTS = (sgd_fits_the_line, sgd_comes_to_the_same_with_four_ranks,
+         local_fits_the_line_in_every_mode, mlp_learns,
          mlp_repeats_to_the_last_bit, mlp_with_factors_equals_one_process_on_the_union,
          mlp_with_any_scheme_comes_near_the_union, bad_usage_exits_2_and_says_what_to_try,
          help_goes_to_stdout, errors_of_the_library_are_shown)
