@@ -30,11 +30,11 @@ struct launch {
     struct local_job *job;
     enum local_mode mode;
     double begun_at;
-    int told;         /* the signal that ends it */
-    bool failed;      /* and the reason is in: */
-    tri_error reason; /* of the one that failed */
-    uint32_t finishes;
-    double over_s; /* when the learners were done, or told to be */
+    int told;                        /* the signal that ends it */
+    bool failed;                     /* and the reason is in: */
+    tri_error reason;                /* of the one that failed */
+    uint32_t finishes, late_servers; /* started to test; started when all were told to stop */
+    double over_s;                   /* when the learners were done, or told to be */
 };
 
 /* ---- what the learners tell ---- */
@@ -222,6 +222,11 @@ static tri_status save(void *ctx, const struct local_snapshot *snapshot, tri_err
     return train_keep_save(&launch->keep, snapshot, false, err);
 }
 
+static bool is_served(const struct launch *launch)
+{
+    return launch->mode == LOCAL_SERVER || launch->mode == LOCAL_SYNC;
+}
+
 static tri_status start_server(void *ctx, tri_error *err)
 {
     struct launch *launch = ctx;
@@ -271,7 +276,7 @@ static tri_status watch(struct launch *launch, tri_error *err)
     tri_status status = local_snapshot_open(launch->job, &from, err);
     if (status == TRI_OK)
         status = local_snapshot_take(launch->job, &from, err);
-    if (status == TRI_OK && (launch->mode == LOCAL_SERVER || launch->mode == LOCAL_SYNC))
+    if (status == TRI_OK && is_served(launch))
         status = start_server(launch, err);
     if (status == TRI_OK) {
         status = local_watch(launch->job, &options, &from, &report, err);
@@ -309,6 +314,32 @@ static tri_status begin(struct launch *launch, tri_error *err)
     return status;
 }
 
+/* Nobody watches any more: who died when the signal came is buried here, and a server that did is
+ * started again, or those that stop would wait for them. */
+static void look_after_stopping(struct launch *launch)
+{
+    const uint32_t server = launch->children.learners;
+    if (launch->job == NULL)
+        return;
+    (void)local_bury(launch->job);
+    for (uint32_t i = 0; i < launch->children.learners; i++)
+        if (!launch->children.all[i].running)
+            local_give_up(launch->job, i);
+    if (is_served(launch) && !launch->children.all[server].running && !local_done(launch->job) &&
+        launch->late_servers++ < TRIES)
+        (void)start_server(launch, NULL);
+}
+
+/* All have stopped. If rank 0 is dead, another one has to test what there is. */
+static bool starts_finish(struct launch *launch)
+{
+    const struct train_outcome *outcome = &launch->heard.outcome;
+    if (!outcome->begun || outcome->reported || launch->failed || launch->job == NULL ||
+        !local_done(launch->job) || local_copies_lost(launch->job) || launch->finishes++ >= TRIES)
+        return false;
+    return start_child(launch, 0, TRAIN_ROLE_FINISH, NULL) == TRI_OK;
+}
+
 /* Learners that were told to stop do so, and rank 0 tests what there is; those that do not are
  * killed by the caller. */
 static void stop(struct launch *launch)
@@ -317,14 +348,14 @@ static void stop(struct launch *launch)
     int first = launch->told;
     train_live_clear(&launch->heard.live);
     train_children_signal(&launch->children, SIGINT); /* SIGTERM would end them at once */
-    while (train_children_running(&launch->children) > 0 && clock_us() < deadline) {
+    look_after_stopping(launch);
+    while ((train_children_running(&launch->children) > 0 || starts_finish(launch)) &&
+           clock_us() < deadline) {
         launch->told = 0;
         (void)pump(launch, PERIOD_MS, false);
         if (launch->told != 0) /* asked twice */
             break;
-        for (uint32_t i = 0; launch->job != NULL && i < launch->children.learners; i++)
-            if (!launch->children.all[i].running)
-                local_give_up(launch->job, i);
+        look_after_stopping(launch);
     }
     launch->told = first;
 }

@@ -593,6 +593,27 @@ def signals_end_it_in_order():
     assert json.loads(out)["test_accuracy"] is not None, out
 
 
+def who_dies_when_all_are_told_to_stop_holds_nobody_up():
+    """What was learnt is tested all the same, by another one if rank 0 is dead."""
+    for mode, victim in (("direct", 0), ("server", 1), ("sync", 0), ("replicas", 0), ("replicas", 1),
+                         ("server", "server"), ("sync", "server")):
+        began = []
+
+        def stop(pid, victim=victim, began=began):
+            victims = roles_of(pid)
+            began.append(time.monotonic())
+            kill(victims[victim])
+            jobs.send(pid, signal.SIGINT)
+
+        code, out, err = run_and_hurt(mode, 2, stop, "--epochs", 100000)
+        took_s = time.monotonic() - began[0]
+        result = json.loads(out)
+        what = (mode, victim, took_s, out, err)
+        assert code == 130 and result["complete"] is False and took_s < 4, what
+        assert result["test_accuracy"] is not None and sums_up(result), what
+        assert result["gradients"]["applied"] > 0 and result["params_crc32c"] is not None, what
+
+
 def bad_data_is_told_once():
     code, out, err = jobs.alone([*train("--learners", 3), "--data", "tsv:/nowhere/at/all"])
     assert code == 2 and out == "", (code, out, err)
@@ -764,6 +785,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_lock_that_a_dead_one_held_is_taken_up,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
          nothing_outlives_a_killed_launcher, signals_end_it_in_order,
+         who_dies_when_all_are_told_to_stop_holds_nobody_up,
          bad_data_is_told_once, a_learner_that_diverges_ends_the_job,
          with_little_shared_memory_they_go_elsewhere_or_say_so, chaos)
 
