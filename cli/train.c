@@ -173,7 +173,8 @@ static tri_status tell_interrupted(const struct train_outcome *outcome,
         fail(err, TRI_EPEER, "%s after the last iteration", how);
         tell_tested(outcome, options, err);
     } else if (outcome->moved) {
-        fail(err, TRI_EPEER, "%s after %.2f of %s epochs", how, moment->epoch,
+        fail(err, TRI_EPEER, "%s after %.2f of %s epochs", how,
+             outcome->reported ? outcome->report.epochs : moment->epoch,
              train_show_epochs(moment->epochs, epochs));
     } else if (outcome->reported) {
         fail(err, TRI_EPEER, "%s after %llu iterations", how,

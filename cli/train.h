@@ -154,6 +154,9 @@ double train_outcome_accuracy(const struct train_outcome *outcome);
  * each has told; over: when all were, for who told nothing. Without a report it does nothing. */
 void train_outcome_rate(struct train_outcome *outcome, const struct train_request *request,
                         double over_s);
+/* Learners that were told to stop have done each another number of iterations: the report becomes
+ * that of their mean, as checkpoints have it. Without a report it does nothing. */
+void train_outcome_stopped(struct train_outcome *outcome, const struct train_request *request);
 /* Fails if all ranks should have the same parameters and do not. */
 tri_status train_outcome_check(const struct train_outcome *outcome,
                                const struct train_request *request, tri_error *err);

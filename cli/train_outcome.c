@@ -134,6 +134,20 @@ void train_outcome_rate(struct train_outcome *outcome, const struct train_reques
     report->samples_per_s = seconds > 0 ? samples / seconds : 0;
 }
 
+/* The mean of gradients that were applied, not of those that were begun: what is in the
+ * parameters, and what train_keep_clock() counts. */
+void train_outcome_stopped(struct train_outcome *outcome, const struct train_request *request)
+{
+    struct train_report *report = &outcome->report;
+    if (!outcome->reported || outcome->workers == 0 || report->train_samples == 0)
+        return;
+    uint64_t mean_of_all = report->first + report->applied / outcome->workers;
+    double samples = (double)report->batch * outcome->workers *
+                     (double)request->settings.exchange_every / (double)report->train_samples;
+    report->epochs += ((double)mean_of_all - (double)report->iterations) * samples;
+    report->iterations = mean_of_all;
+}
+
 tri_status train_outcome_check(const struct train_outcome *outcome,
                                const struct train_request *request, tri_error *err)
 {

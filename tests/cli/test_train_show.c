@@ -476,6 +476,33 @@ TEST(a_signal_in_the_last_test_is_told_with_what_became_of_the_model)
     train_outcome_fini(&outcome);
 }
 
+TEST(learners_that_were_stopped_count_as_the_mean_of_them)
+{
+    (void)state;
+    struct train_request request = REQUEST("--learners", "2", "--optimizer", "sgd");
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    /* Rank 0 did 90 iterations since 50, the other one 61: 151 gradients of 10 samples. */
+    struct train_report report = {.rank = 0,
+                                  .first = 50,
+                                  .iterations = 140,
+                                  .epochs = 7,
+                                  .applied = 151,
+                                  .batch = 10,
+                                  .train_samples = 400};
+    tri_error err;
+    train_outcome_stopped(&outcome, &request); /* without a report there is nothing to do */
+    train_outcome_moment(&outcome, &moment);
+    train_outcome_report(&outcome, &report);
+    train_outcome_stopped(&outcome, &request);
+    assert_int_equal(outcome.report.iterations, 125);
+    assert_float_equal(outcome.report.epochs, 6.25, 1e-12);
+    outcome.moment.iterations = 1000;
+    outcome.moment.epochs = 50;
+    err = interrupted(&outcome, OPTIONS("--learners", "2"), 0); /* not by the last moment */
+    assert_string_equal(err.text, "interrupted after 6.25 of 50 epochs");
+    train_outcome_fini(&outcome);
+}
+
 TEST(before_the_first_iteration_is_said_where_it_is_true)
 {
     (void)state;
@@ -570,6 +597,7 @@ int main(void)
         cmocka_unit_test(the_document_of_learners_has_nothing_that_only_workers_have),
         cmocka_unit_test(replicas_that_differ_are_an_error_under_bsp_alone),
         cmocka_unit_test(the_rate_of_learners_is_by_the_time_until_the_last_is_done),
+        cmocka_unit_test(learners_that_were_stopped_count_as_the_mean_of_them),
         cmocka_unit_test(an_interrupted_run_shows_its_last_moment),
         cmocka_unit_test(a_signal_in_the_last_test_is_told_with_what_became_of_the_model),
         cmocka_unit_test(before_the_first_iteration_is_said_where_it_is_true),

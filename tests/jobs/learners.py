@@ -573,6 +573,29 @@ def nothing_outlives_a_killed_launcher():
         assert code == -signal.SIGKILL, code
 
 
+def check_counts(result, err, saved=None):
+    """After a signal iterations, epochs, the last test and the checkpoint are of the same moment."""
+    counts = result["gradients"]
+    at = result["resumed_at"] + counts["applied"] // result["learners"]
+    epochs = at * result["batch"] * result["learners"] / result["train_samples"]
+    assert result["iterations"] == at and abs(result["epochs"] - epochs) < 1e-6, (at, epochs, result)
+    assert result["tests"][-1]["epoch"] == result["epochs"], result
+    assert f"interrupted after {epochs:.2f} of" in err, (epochs, err)
+    assert saved in (None, at), (saved, at)
+
+
+def what_is_told_after_a_signal_is_what_was_saved():
+    for mode in SOME:
+        with tempfile.TemporaryDirectory() as folder:
+            for more in ((), ("--resume",)):
+                code, out, err = run_and_hurt(
+                    mode, 2, lambda pid: jobs.send(pid, signal.SIGINT), "--epochs", 100000,
+                    "--checkpoint", folder, "--checkpoint-every", 100000, *more)
+                assert code == 130, (code, err)
+                newest = max(name for name in os.listdir(folder) if name.endswith(".safetensors"))
+                check_counts(json.loads(out), err, int("".join(filter(str.isdigit, newest))))
+
+
 def signals_end_it_in_order():
     def stop(number):
         return lambda pid: jobs.send(pid, number)
@@ -582,6 +605,7 @@ def signals_end_it_in_order():
         result = json.loads(out)
         assert code == 130 and result["complete"] is False, (code, out, err)
         assert result["test_accuracy"] is not None and sums_up(result), result
+        check_counts(result, err)
     code, out, err = run_and_hurt("server", 2, stop(signal.SIGTERM), "--epochs", 100000)
     assert code == 1 and "SIGTERM" in err, (code, err)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as for who is started by a script's &
@@ -785,6 +809,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_lock_that_a_dead_one_held_is_taken_up,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
          nothing_outlives_a_killed_launcher, signals_end_it_in_order,
+         what_is_told_after_a_signal_is_what_was_saved,
          who_dies_when_all_are_told_to_stop_holds_nobody_up,
          bad_data_is_told_once, a_learner_that_diverges_ends_the_job,
          with_little_shared_memory_they_go_elsewhere_or_say_so, chaos)
