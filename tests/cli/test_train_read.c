@@ -281,7 +281,7 @@ TEST(what_needs_learners_is_refused_with_a_command_that_can_be_read)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct train_request request;
         tri_error err, again = {0};
-        const char *words[WORDS];
+        const char *words[WORDS] = {"", ""};
         char *rest = NULL;
         int count = 0;
         assert_int_equal(read_words(&request, &err, cases[i]), TRI_EINPUT);
