@@ -13,8 +13,10 @@ enum {
     PERIOD_MS = 50,
     GRACE_MS = 600000, /* reading the data may take its time; who dies meanwhile is seen at once */
     STUCK_MS = 120000,
-    TRIES = 3, /* starts from a checkpoint, and starts of one that dies before it has begun */
-    STOP_MS = 5000,
+    TRIES = 3,      /* starts from a checkpoint, and starts of one that dies before it has begun */
+    AGAIN_MS = 300, /* two signals within it are one: see docs/train.md */
+    STOP_MS = 5000, /* for all to leave */
+    TEST_MS = 60000,
     SNAPSHOT_MS = 1000,
     BIG_SNAPSHOT_MS = 10000,
     BIG_FLOATS = 1 << 23,
@@ -340,21 +342,28 @@ static bool starts_finish(struct launch *launch)
     return start_child(launch, 0, TRAIN_ROLE_FINISH, NULL) == TRI_OK;
 }
 
+/* Who is told to stop leaves soon, or never; to test what there is may take its time. */
+static bool is_too_late(const struct launch *launch, uint64_t since_us)
+{
+    const uint64_t most_ms = launch->job != NULL && local_done(launch->job) ? TEST_MS : STOP_MS;
+    return clock_us() >= since_us + most_ms * 1000;
+}
+
 /* Learners that were told to stop do so, and rank 0 tests what there is; those that do not are
  * killed by the caller. */
 static void stop(struct launch *launch)
 {
-    uint64_t deadline = clock_us() + (uint64_t)STOP_MS * 1000;
+    const uint64_t since_us = clock_us();
     int first = launch->told;
     train_live_clear(&launch->heard.live);
     train_children_signal(&launch->children, SIGINT); /* SIGTERM would end them at once */
     look_after_stopping(launch);
     while ((train_children_running(&launch->children) > 0 || starts_finish(launch)) &&
-           clock_us() < deadline) {
+           !is_too_late(launch, since_us)) {
         launch->told = 0;
         (void)pump(launch, PERIOD_MS, false);
-        if (launch->told != 0) /* asked twice */
-            break;
+        if (launch->told != 0 && clock_us() >= since_us + (uint64_t)AGAIN_MS * 1000)
+            break; /* asked twice */
         look_after_stopping(launch);
     }
     launch->told = first;
