@@ -127,9 +127,13 @@ static tri_status take_with_server(struct local_job *job, struct local_snapshot 
     tri_status status = wait_failed(&wait, hold(job, HOLD_SERVER, HOLD_ANY_MS, &held), "a snapshot",
                                     "the server to rest", err);
     if (status == TRI_OK) {
+        /* A server that ends, or takes up what a dead one left, does not rest for anybody. */
+        const uint64_t changes = load(&job->head->changes);
+        const bool whole = !is_applying(job);
         reach(job, LOCAL_AT_HELD);
         copy_all(job, out);
-        out->exact = !is_applying(job);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        out->exact = whole && !is_applying(job) && load(&job->head->changes) == changes;
     }
     let_go(job);
     return status;

@@ -488,6 +488,60 @@ TEST(who_wants_a_snapshot_does_not_wait_for_gradients_that_come_later)
     rig_remove(job);
 }
 
+static void take_up(void *ctx, enum local_step at)
+{
+    (void)at;
+    (void)passes_recover(ctx);
+}
+
+TEST(a_snapshot_is_not_exact_if_another_server_takes_up_torn_gradients_meanwhile)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct local_faults faults = {.at = LOCAL_AT_HELD, .hit = take_up, .ctx = job};
+    struct wish wish = {.count = 1};
+    struct local_snapshot snapshot;
+    assert_int_equal(learn(job, &wish), 0);
+    assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_HALF_STEP, 0, rig_serve_child, NULL)),
+                     -SIGKILL);
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    local_set_faults(job, &faults);
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_false(snapshot.exact);
+    local_set_faults(job, NULL);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
+/* One that ends the gradient that it is in the middle of while the weights are copied. */
+static void end_gradient(void *ctx, enum local_step at)
+{
+    struct local_job *job = ctx;
+    (void)at;
+    queue_finish(job, 0, false);
+    bump(&job->head->changes, 1);
+    store(&job->head->applying[0], 0);
+}
+
+TEST(a_snapshot_is_not_exact_if_a_gradient_ends_meanwhile)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct local_faults faults = {.at = LOCAL_AT_HELD, .hit = end_gradient, .ctx = job};
+    struct wish wish = {.count = 1};
+    struct local_snapshot snapshot;
+    assert_int_equal(learn(job, &wish), 0);
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    local_set_faults(job, &faults); /* begun and ended between two looks at the marks */
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_false(snapshot.exact);
+    local_set_faults(job, NULL);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
 static void snap_while_learning(uint64_t pair_floats)
 {
     struct local_options options = rig_options(LOCAL_SERVER, 1);
@@ -600,6 +654,9 @@ int main(void)
         cmocka_unit_test(
             a_snapshot_has_whole_gradients_also_if_one_was_by_half_in_when_it_was_wanted),
         cmocka_unit_test(who_wants_a_snapshot_does_not_wait_for_gradients_that_come_later),
+        cmocka_unit_test(
+            a_snapshot_is_not_exact_if_another_server_takes_up_torn_gradients_meanwhile),
+        cmocka_unit_test(a_snapshot_is_not_exact_if_a_gradient_ends_meanwhile),
         cmocka_unit_test(snapshots_are_exact_while_learners_go_on),
         cmocka_unit_test(a_snapshot_put_back_is_where_counting_goes_on),
     };
