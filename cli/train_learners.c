@@ -30,6 +30,7 @@ struct launch {
     struct train_keep keep;
     struct log log, user; /* what is told here; what the user asked for by TRIDENT_LOG */
     struct local_job *job;
+    bool is_patient; /* with the job */
     enum local_mode mode;
     double begun_at;
     int told;                        /* the signal that ends it */
@@ -292,14 +293,28 @@ static tri_status watch(struct launch *launch, tri_error *err)
 
 /* ---- one job, from its beginning to its end ---- */
 
-static tri_status begin(struct launch *launch, tri_error *err)
+/* What was found with little patience is used with more. */
+static tri_status have_patience(struct launch *launch, tri_error *err)
 {
-    uint32_t removed;
     char name[LOCAL_NAME_BYTES];
-    (void)local_sweep(NULL, launch->cli->mem, &launch->log, &removed, NULL);
     shared_name(launch->children.job.name, name);
     const struct local_options options = {
         .mem = launch->cli->mem, .log = &launch->log, .name = name};
+    struct local_job *job;
+    tri_status status = local_attach(&options, &job, err);
+    if (status != TRI_OK)
+        return status;
+    local_close(launch->job);
+    launch->job = job;
+    launch->keep.job = job;
+    launch->is_patient = true;
+    return TRI_OK;
+}
+
+static tri_status begin(struct launch *launch, tri_error *err)
+{
+    uint32_t removed;
+    (void)local_sweep(NULL, launch->cli->mem, &launch->log, &removed, NULL);
     tri_status status = TRI_OK;
     for (uint32_t i = 0; i < launch->children.learners && status == TRI_OK; i++)
         status = start_child(launch, i, TRAIN_ROLE_WORKER, err);
@@ -307,12 +322,9 @@ static tri_status begin(struct launch *launch, tri_error *err)
         find_job(launch);
         if (launch->job == NULL || !local_share_is_filled(launch->job))
             continue;
-        local_close(launch->job); /* found with little patience, used with more */
-        launch->job = NULL;
-        status = local_attach(&options, &launch->job, err);
+        status = have_patience(launch, err);
         break;
     }
-    launch->keep.job = launch->job;
     return status;
 }
 
@@ -408,9 +420,12 @@ static tri_status save_end(struct launch *launch, tri_error *err)
 /* What was learnt is in the region, whoever has stopped or died. */
 static tri_status stop_and_save(struct launch *launch, tri_error *err)
 {
+    if (launch->job != NULL && local_share_is_filled(launch->job) && !launch->is_patient)
+        (void)have_patience(launch, NULL); /* it was told before it had come so far */
     stop(launch);
     if (launch->job == NULL || !local_share_is_filled(launch->job))
         return TRI_OK;
+    launch->keep.job = launch->job;
     return save_end(launch, err);
 }
 
