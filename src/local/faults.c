@@ -18,7 +18,8 @@ static tri_status refuse(const char *item, tri_error *err)
     fail(err, TRI_EINPUT, "'%.60s' is no death of a local job", item);
     fail_where(err, "TRIDENT_LOCAL_FAULT");
     fail_why(err, "%s", steps);
-    fail_next(err, "say who, where and at which time, as 1:writing:3 or server:marked:2");
+    fail_next(err, "say who, where and at which time: 1:marked:3, or with a server 1:taken:3 or "
+                   "server:marked:2");
     return TRI_EINPUT;
 }
 
@@ -48,7 +49,7 @@ static bool find_step(const char *name, enum local_step *out)
     return false;
 }
 
-/* "1:writing:3"; item is changed. */
+/* "1:taken:3"; item is changed. */
 static bool read_item(char *item, uint32_t *who, struct local_faults *out)
 {
     char *step = strchr(item, ':');

@@ -173,7 +173,7 @@ bool local_stopping(const struct local_job *job);
 /* faults NULL: none. Borrowed. Before any other thread uses the handle. */
 void local_set_faults(struct local_job *job, struct local_faults *faults);
 
-/* The same from a text: "1:writing:3" kills the process of learner 1 (`who` is a seat) when it
+/* The same from a text: "1:taken:3" kills the process of learner 1 (`who` is a seat) when it
  * comes to that step for the third time, "server:marked:2" that of the server (LOCAL_ANY); several
  * are apart by commas, and `who` has at most one. Only the first to sit there dies: who is started
  * again lives. To be called before sitting down; text may be NULL, faults is borrowed until

@@ -300,7 +300,7 @@ static const struct setting table[] = {
      PLACE(local_fault),
      .process = true,
      .otherwise = "nothing",
-     .help = "where a process of a local job dies on purpose, for tests: `1:writing:3`"},
+     .help = "where a process of a local job dies on purpose, for tests: `1:marked:3`"},
 
     {.group = "training",
      .name = "optimizer",

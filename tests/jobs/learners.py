@@ -506,6 +506,14 @@ def a_death_that_never_comes_is_refused():
         assert code == 2 and out == "" and fault in err and why in err, (code, out, err)
 
 
+def the_death_that_is_advised_comes():
+    """In a job by default, which has neither a lock nor a server."""
+    code, _, err = jobs.alone(train("--learners", 2, "--epochs", 2), TRIDENT_LOCAL_FAULT="1:nowhere:3")
+    assert code == 2 and "time: 1:marked:3, or with a server 1:taken:3" in err, (code, err)
+    dies_at("1:marked:3", "auto")
+    dies_at("1:taken:3", "server")
+
+
 def start_and_halt(*more, **variables):
     """A launcher that is stopped after it has started two learners and before it has seen their
     region; and learner 1."""
@@ -806,6 +814,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          the_rate_is_by_the_time_until_the_last_is_done, it_gives_up_in_the_end,
          one_that_dies_before_the_launcher_looks_is_counted_once,
          a_dead_server_is_replaced, a_death_that_never_comes_is_refused,
+         the_death_that_is_advised_comes,
          a_lock_that_a_dead_one_held_is_taken_up,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
          nothing_outlives_a_killed_launcher, signals_end_it_in_order,
