@@ -383,11 +383,23 @@ static tri_status check_learners(const struct train_settings *settings, tri_erro
     return TRI_EINPUT;
 }
 
-static tri_status check_pairs(const struct train_settings *settings, tri_error *err)
+/* Both of its values would be passed over. */
+static tri_status refuse_on_failure(tri_error *err)
+{
+    fail(err, TRI_EINPUT, "options '--learners' and '--on-failure' do not go together");
+    fail_why(err, "a learner that has died is started again, or the others go on without it");
+    fail_next(err, "say how often it is started again: --learner-restarts R");
+    return TRI_EINPUT;
+}
+
+static tri_status check_pairs(const struct train_settings *settings, bool on_failure,
+                              tri_error *err)
 {
     tri_status status = check_learners(settings, err);
     if (status != TRI_OK)
         return status;
+    if (settings->learners > 0 && on_failure)
+        return refuse_on_failure(err);
     if (settings->checkpoint == NULL && (settings->resume || settings->checkpoint_every > 0)) {
         fail(err, TRI_EINPUT, "option '--%s' needs '--checkpoint'",
              settings->resume ? "resume" : "checkpoint-every");
@@ -503,7 +515,7 @@ tri_status train_read_with(int argc, const char *const *argv,
     request->help = arguments.help;
     if (status != TRI_OK || arguments.help)
         return status;
-    status = check_pairs(&request->settings, err);
+    status = check_pairs(&request->settings, has_option(argc, argv, "on-failure"), err);
     if (status == TRI_OK)
         status = check_names(&request->settings, err);
     /* Not without learners: it may be there for other programs. */
