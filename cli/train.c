@@ -44,7 +44,11 @@ static tri_status check_launcher(const struct train_settings *settings, uint32_t
          (unsigned long long)asked);
     fail_why(err, "this process is one of %u that a launcher has started",
              (unsigned)job.agree.workers);
-    fail_next(err, "leave it out, or unset RANK, WORLD_SIZE and TRIDENT_WORKERS");
+    if (local) /* without it they would be workers */
+        fail_next(err, "say --learners %u, or unset RANK, WORLD_SIZE and TRIDENT_WORKERS",
+                  (unsigned)job.agree.workers);
+    else
+        fail_next(err, "leave it out, or unset RANK, WORLD_SIZE and TRIDENT_WORKERS");
     return TRI_EINPUT;
 }
 
