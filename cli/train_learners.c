@@ -452,6 +452,7 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
     if (status != TRI_OK)
         return status;
     train_outcome_rate(&launch->heard.outcome, launch->request, launch->over_s);
+    launch->heard.outcome.report.wall_s = clock_seconds() - launch->begun_at; /* not rank 0's own */
     if (launch->told != 0)
         train_outcome_stopped(&launch->heard.outcome, launch->request);
     return train_show(launch->cli, &launch->heard.outcome, launch->request, out, err);

@@ -458,6 +458,24 @@ def the_rate_is_by_the_time_until_the_last_is_done():
     assert code == 0 and 0 < result["samples_per_s"] < samples / held_s, (code, out, err)
 
 
+def the_time_in_all_is_that_of_the_launcher():
+    """Rank 0 is killed in the end; the one in its place has been there for a moment only."""
+    held_s = 2
+
+    def hold(pid):
+        time.sleep(held_s)
+        kill(learners_of(pid)[0])
+
+    for restarts in (3, 0):
+        began = time.monotonic()
+        code, out, err = run_and_hurt("server", 2, hold, "--epochs", 1200,
+                                      "--learner-restarts", restarts)
+        took_s = time.monotonic() - began
+        result = json.loads(out)
+        assert code == 0 and "learner 0" in err, (code, out, err)
+        assert took_s - 1.5 < result["wall_s"] < took_s, (took_s, result)
+
+
 def it_gives_up_in_the_end():
     def kill_always(pid):
         until(lambda: [kill(child) for child in learners_of(pid).values()] and False or
@@ -811,7 +829,8 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          the_rest_goes_on_without_a_learner_if_asked_to,
          when_all_are_dead_all_start_again_from_a_checkpoint,
          the_last_copies_are_those_of_the_watchdog,
-         the_rate_is_by_the_time_until_the_last_is_done, it_gives_up_in_the_end,
+         the_rate_is_by_the_time_until_the_last_is_done,
+         the_time_in_all_is_that_of_the_launcher, it_gives_up_in_the_end,
          one_that_dies_before_the_launcher_looks_is_counted_once,
          a_dead_server_is_replaced, a_death_that_never_comes_is_refused,
          the_death_that_is_advised_comes,
