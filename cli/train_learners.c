@@ -114,15 +114,17 @@ static void fail_with(struct launch *launch, uint32_t rank, const tri_error *err
                        (unsigned)rank, error->text);
 }
 
-static void tell_end(struct launch *launch, uint32_t rank, const struct process_end *end)
+static void tell_end(struct launch *launch, uint32_t rank, const struct process_end *end,
+                     bool again)
 {
     char name[PROCESS_SIGNAL_TEXT];
+    const char *next = again ? " and is started again" : "";
     if (end->signal != 0)
-        log_write(&launch->log, LOG_WARN, "learner %u was ended by %s before it had begun",
-                  (unsigned)rank, process_signal_name(end->signal, name));
+        log_write(&launch->log, LOG_WARN, "learner %u was ended by %s before it had begun%s",
+                  (unsigned)rank, process_signal_name(end->signal, name), next);
     else
-        log_write(&launch->log, LOG_WARN, "learner %u exited with %d before it had begun",
-                  (unsigned)rank, end->code);
+        log_write(&launch->log, LOG_WARN, "learner %u exited with %d before it had begun%s",
+                  (unsigned)rank, end->code, next);
 }
 
 /* Attaches to the learners' region once it is there, with little patience. */
@@ -170,8 +172,9 @@ static bool had_seat(struct launch *launch, uint32_t number)
 static void after_early_end(struct launch *launch, uint32_t rank, struct train_child *child)
 {
     tri_error err = {0};
-    tell_end(launch, rank, &child->end);
-    if (child->quick++ < TRIES) {
+    bool again = child->quick++ < TRIES;
+    tell_end(launch, rank, &child->end, again);
+    if (again) {
         launch->heard.outcome.restarts.learners++;
         if (start_child(launch, rank, TRAIN_ROLE_WORKER, &err) != TRI_OK)
             fail_with(launch, rank, &err);

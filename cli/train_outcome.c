@@ -199,6 +199,8 @@ void train_event_of(int level, const char *line, struct train_event *out)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strncmp(text, kinds[i].says, strlen(kinds[i].says)) == 0)
             kind = kinds[i].kind;
+    if (strstr(text, " go on without it") != NULL) /* of a learner, by the watchdog */
+        kind = "evicted";
     (void)snprintf(out->kind, sizeof out->kind, "%s", kind);
     (void)snprintf(out->text, sizeof out->text, "%s", text);
     printable(out->text);

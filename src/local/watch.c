@@ -86,6 +86,26 @@ static bool may_restart(const struct watch *watch, uint32_t seat)
            watch->restarts[seat] < or_else(watch->options->restarts, 3);
 }
 
+/* Is there somebody to go on? Who has died at the same moment is not. */
+static bool others_go_on(const struct watch *watch, uint32_t seat)
+{
+    struct local_seat_stats other;
+    for (uint32_t i = 0; i < watch->job->head->learners; i++) {
+        local_seat_stats(watch->job, i, &other);
+        if (i != seat && (other.alive || watch->expected[i] != 0))
+            return true;
+    }
+    return false;
+}
+
+/* What becomes of a dead learner, for the line that tells of its death. */
+static const char *fate(const struct watch *watch, uint32_t seat)
+{
+    return may_restart(watch, seat)    ? "and is started again"
+           : others_go_on(watch, seat) ? "and the others go on without it"
+                                       : "and is not started again";
+}
+
 static tri_status after_death(struct watch *watch, uint32_t seat, tri_error *err)
 {
     watch->expected[seat] = 0;
@@ -95,7 +115,6 @@ static tri_status after_death(struct watch *watch, uint32_t seat, tri_error *err
     }
     watch->restarts[seat]++;
     watch->report->learner_restarts++;
-    log_write(watch->job->log, LOG_INFO, "learner %u is started again", seat);
     return start_learner(watch, seat, err);
 }
 
@@ -136,8 +155,9 @@ static tri_status look_at_learner(struct watch *watch, uint32_t seat, tri_error 
     bool is_dead = stats.state == LOCAL_SEAT_TAKEN || stats.state == LOCAL_SEAT_DEAD;
     if (is_dead && stats.joins > watch->mourned[seat]) {
         watch->mourned[seat] = stats.joins;
-        log_write(job->log, LOG_WARN, "learner %u, process %llu, is dead after %llu gradients",
-                  seat, (unsigned long long)stats.pid, (unsigned long long)stats.counts.pushed);
+        log_write(job->log, LOG_WARN, "learner %u, process %llu, is dead after %llu gradients %s",
+                  seat, (unsigned long long)stats.pid, (unsigned long long)stats.counts.pushed,
+                  fate(watch, seat));
         (void)local_bury(job);
         tell_dead(watch, seat, stats.pid, watch->shot[seat]);
         watch->shot[seat] = false;
@@ -145,7 +165,7 @@ static tri_status look_at_learner(struct watch *watch, uint32_t seat, tri_error 
     }
     if (watch->expected[seat] != 0 && clock_us() > watch->expected[seat] &&
         stats.state != LOCAL_SEAT_LEFT) {
-        log_write(job->log, LOG_WARN, "learner %u did not start", seat);
+        log_write(job->log, LOG_WARN, "learner %u did not start %s", seat, fate(watch, seat));
         tell_dead(watch, seat, 0, false);
         return after_death(watch, seat, err);
     }

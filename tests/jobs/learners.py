@@ -402,6 +402,8 @@ def a_dead_learner_is_named_and_started_again():
         assert code == 0, err
         result = json.loads(out)
         assert "learner 1" in err and result["restarts"]["learners"] == 1, (result, err)
+        assert " gradients and is started again\n" in err, err
+        assert [event["kind"] for event in result["events"]] == ["warning"], result["events"]
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
@@ -412,6 +414,8 @@ def the_rest_goes_on_without_a_learner_if_asked_to():
         assert code == 0, err
         result = json.loads(out)
         assert result["restarts"] == {"learners": 0, "server": 0, "all": 0}, result
+        assert " gradients and the others go on without it\n" in err, err
+        assert [event["kind"] for event in result["events"]] == ["evicted"], result["events"]
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
@@ -425,6 +429,7 @@ def when_all_are_dead_all_start_again_from_a_checkpoint():
         assert code == 0, err
         result = json.loads(out)
         assert result["restarts"]["all"] == 1, (result, err)
+        assert " gradients and is not started again\n" in err, err
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
