@@ -132,6 +132,7 @@ struct train_outcome {
     struct train_restarts {
         uint32_t learners, server, all; /* all: from a checkpoint, after the last was dead */
     } restarts;
+    uint32_t gone; /* learners that have died and were not started again */
     bool interrupted;
     int terminated; /* by which signal, if not by Ctrl-C */
 };
@@ -147,16 +148,18 @@ void train_outcome_begun(struct train_outcome *outcome, const struct train_repor
 void train_outcome_report(struct train_outcome *outcome, struct train_report *report);
 /* Beyond TRAIN_EVENTS_MAX, or without memory, an event is forgotten. */
 void train_outcome_event(struct train_outcome *outcome, const struct train_event *event);
-/* Training loss and accuracy over the last epoch: the mean of the workers that are known. */
+/* Training loss and accuracy over the last epoch: the mean of the workers that are known; NaN: of
+ * none, as after the death of a learner that only another one's test has followed. */
 double train_outcome_loss(const struct train_outcome *outcome);
 double train_outcome_accuracy(const struct train_outcome *outcome);
 /* Learners: samples of all by the time from when the first began until the last was done, by what
  * each has told; over: when all were, for who told nothing. Without a report it does nothing. */
 void train_outcome_rate(struct train_outcome *outcome, const struct train_request *request,
                         double over_s);
-/* Learners that were told to stop have done each another number of iterations: the report becomes
- * that of their mean, as checkpoints have it. Without a report it does nothing. */
-void train_outcome_stopped(struct train_outcome *outcome, const struct train_request *request);
+/* Learners that were told to stop, or of which some are gone, have done each another number of
+ * iterations: the report becomes that of their mean, as checkpoints have it. Without a report it
+ * does nothing. */
+void train_outcome_even(struct train_outcome *outcome, const struct train_request *request);
 /* Fails if all ranks should have the same parameters and do not. */
 tri_status train_outcome_check(const struct train_outcome *outcome,
                                const struct train_request *request, tri_error *err);

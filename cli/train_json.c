@@ -68,6 +68,7 @@ static void put_learners(struct json_out *json, const struct train_outcome *outc
     json_out_count(json, "possibly_partial", report->partial);
     json_out_count(json, "discarded", report->discarded);
     json_out_close(json);
+    json_out_count(json, "learners_gone", outcome->gone);
     json_out_object(json, "restarts");
     json_out_count(json, "learners", outcome->restarts.learners);
     json_out_count(json, "server", outcome->restarts.server);

@@ -289,6 +289,7 @@ static tri_status watch(struct launch *launch, tri_error *err)
         launch->heard.outcome.restarts.learners += report.learner_restarts;
         launch->heard.outcome.restarts.server += report.server_restarts;
         launch->heard.outcome.restarts.all = report.full_restarts;
+        launch->heard.outcome.gone = report.given_up;
     }
     local_snapshot_close(launch->job, &from);
     return status;
@@ -456,8 +457,8 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
         return status;
     train_outcome_rate(&launch->heard.outcome, launch->request, launch->over_s);
     launch->heard.outcome.report.wall_s = clock_seconds() - launch->begun_at; /* not rank 0's own */
-    if (launch->told != 0)
-        train_outcome_stopped(&launch->heard.outcome, launch->request);
+    if (launch->told != 0 || launch->heard.outcome.gone > 0)
+        train_outcome_even(&launch->heard.outcome, launch->request);
     return train_show(launch->cli, &launch->heard.outcome, launch->request, out, err);
 }
 

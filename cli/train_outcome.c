@@ -86,16 +86,20 @@ void train_outcome_event(struct train_outcome *outcome, const struct train_event
     outcome->events[outcome->event_count++] = *event;
 }
 
-/* Every worker takes as many samples, so the mean of their means is that of all samples. */
+/* Every worker takes as many samples, so the mean of their means is that of all samples. Who only
+ * tests in a dead one's place has none. */
 static double mean(const struct train_outcome *outcome, size_t field)
 {
     double sum = 0;
     uint32_t known = 0;
-    for (uint32_t i = 0; i < outcome->workers; i++)
-        if (outcome->ranks[i].known) {
-            sum += *(const double *)(const void *)((const char *)&outcome->ranks[i] + field);
-            known++;
-        }
+    for (uint32_t i = 0; i < outcome->workers; i++) {
+        const char *rank = (const char *)&outcome->ranks[i];
+        double value = *(const double *)(const void *)(rank + field);
+        if (!outcome->ranks[i].known || isnan(value))
+            continue;
+        sum += value;
+        known++;
+    }
     return known > 0 ? sum / known : NAN;
 }
 
@@ -136,7 +140,7 @@ void train_outcome_rate(struct train_outcome *outcome, const struct train_reques
 
 /* The mean of gradients that were applied, not of those that were begun: what is in the
  * parameters, and what train_keep_clock() counts. */
-void train_outcome_stopped(struct train_outcome *outcome, const struct train_request *request)
+void train_outcome_even(struct train_outcome *outcome, const struct train_request *request)
 {
     struct train_report *report = &outcome->report;
     if (!outcome->reported || outcome->workers == 0 || report->train_samples == 0)

@@ -29,16 +29,20 @@ static void put_head(const struct train_outcome *outcome, const struct train_req
     if (request->settings.recipe != NULL)
         buf_format(out, "recipe %s: batches by the number of samples (%llu)\n",
                    request->settings.recipe, (unsigned long long)report->train_samples);
-    buf_format(out, "\ntest accuracy  %.4f of %llu sample%s\n", report->test_accuracy,
-               (unsigned long long)report->test_samples, plural(report->test_samples));
+    if (isnan(report->test_accuracy))
+        buf_text(out, "\ntest accuracy  not known\n");
+    else
+        buf_format(out, "\ntest accuracy  %.4f of %llu sample%s\n", report->test_accuracy,
+                   (unsigned long long)report->test_samples, plural(report->test_samples));
     if (report->iterations == report->first) {
         buf_format(out,
                    "training       nothing was left to do: the checkpoint in %s is at the end\n",
                    request->options.checkpoint != NULL ? request->options.checkpoint : "?");
         return;
     }
-    buf_format(out, "training       loss %.4f, accuracy %.4f over the last epoch\n",
-               train_outcome_loss(outcome), train_outcome_accuracy(outcome));
+    if (!isnan(train_outcome_loss(outcome)))
+        buf_format(out, "training       loss %.4f, accuracy %.4f over the last epoch\n",
+                   train_outcome_loss(outcome), train_outcome_accuracy(outcome));
     buf_format(out, "speed          %.0f samples/s; %s in all\n", report->samples_per_s,
                units_show_time(report->wall_s, wall));
 }
@@ -174,6 +178,9 @@ static void put_learners(const struct train_outcome *outcome, const struct train
                    (unsigned long long)report->partial, (unsigned long long)report->discarded);
     buf_format(out, "; staleness %.2f, at most %llu", report->stale_mean,
                (unsigned long long)report->stale_max);
+    if (outcome->gone > 0)
+        buf_format(out, "\nwent on with %u of %u learners",
+                   (unsigned)(outcome->workers - outcome->gone), (unsigned)outcome->workers);
     if (restarts->learners + restarts->server + restarts->all > 0)
         buf_format(out, "\nstarted again: %u learner%s, the server %u time%s, everything %u time%s",
                    (unsigned)restarts->learners, plural(restarts->learners),

@@ -445,6 +445,7 @@ struct local_watch_options {
 
 struct local_watch_report {
     uint32_t deaths, stuck, learner_restarts, server_restarts, full_restarts, checkpoints;
+    uint32_t given_up; /* learners that the others went on without, since all were started last */
 };
 
 /* Watches over a job until every learner has left and all is applied (TRI_OK), until nothing is

@@ -111,6 +111,7 @@ static tri_status after_death(struct watch *watch, uint32_t seat, tri_error *err
     watch->expected[seat] = 0;
     if (!may_restart(watch, seat)) {
         local_give_up(watch->job, seat); /* the rest goes on */
+        watch->report->given_up++;
         return TRI_OK;
     }
     watch->restarts[seat]++;
@@ -257,6 +258,7 @@ static tri_status restart_all(struct watch *watch, tri_error *err)
         return give_up(watch, err);
     watch->tries++;
     watch->report->full_restarts++;
+    watch->report->given_up = 0;
     log_write(job->log, LOG_WARN,
               "no learner is left: all start again from version %llu (%u of %u)",
               (unsigned long long)watch->last.version, watch->tries, options->tries);

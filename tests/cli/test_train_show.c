@@ -490,16 +490,45 @@ TEST(learners_that_were_stopped_count_as_the_mean_of_them)
                                   .batch = 10,
                                   .train_samples = 400};
     tri_error err;
-    train_outcome_stopped(&outcome, &request); /* without a report there is nothing to do */
+    train_outcome_even(&outcome, &request); /* without a report there is nothing to do */
     train_outcome_moment(&outcome, &moment);
     train_outcome_report(&outcome, &report);
-    train_outcome_stopped(&outcome, &request);
+    train_outcome_even(&outcome, &request);
     assert_int_equal(outcome.report.iterations, 125);
     assert_float_equal(outcome.report.epochs, 6.25, 1e-12);
     outcome.moment.iterations = 1000;
     outcome.moment.epochs = 50;
     err = interrupted(&outcome, OPTIONS("--learners", "2"), 0); /* not by the last moment */
     assert_string_equal(err.text, "interrupted after 6.25 of 50 epochs");
+    train_outcome_fini(&outcome);
+}
+
+TEST(what_nobody_knows_of_learners_is_not_told_as_a_number)
+{
+    (void)state;
+    struct train_request request = REQUEST("--learners", "2", "--optimizer", "sgd");
+    struct train_outcome outcome = an_outcome(2, &mem_libc);
+    struct buf out;
+    give_report(&outcome, 0, 0xabc);
+    outcome.ranks[0].loss = outcome.ranks[0].accuracy = NAN; /* it has only tested */
+    outcome.report.test_accuracy = NAN;
+    outcome.gone = 1;
+    buf_init(&out, &mem_libc);
+    train_text(&outcome, &request, &out);
+    find(buf_string(&out), "\ntest accuracy  not known\n");
+    find(buf_string(&out), "\nwent on with 1 of 2 learners\n");
+    assert_null(strstr(buf_string(&out), "nan"));
+    buf_clear(&out);
+    train_json(&outcome, &request, &out);
+    find(buf_string(&out), "\"train_loss\": null");
+    find(buf_string(&out), "\"learners_gone\": 1");
+    buf_clear(&out);
+    give_report(&outcome, 1, 0xabc);
+    outcome.ranks[1].loss = 0.125;
+    outcome.ranks[1].accuracy = 0.5;
+    train_text(&outcome, &request, &out);
+    find(buf_string(&out), "loss 0.1250, accuracy 0.5000 over");
+    buf_fini(&out);
     train_outcome_fini(&outcome);
 }
 
@@ -600,6 +629,7 @@ int main(void)
         cmocka_unit_test(learners_that_were_stopped_count_as_the_mean_of_them),
         cmocka_unit_test(an_interrupted_run_shows_its_last_moment),
         cmocka_unit_test(a_signal_in_the_last_test_is_told_with_what_became_of_the_model),
+        cmocka_unit_test(what_nobody_knows_of_learners_is_not_told_as_a_number),
         cmocka_unit_test(before_the_first_iteration_is_said_where_it_is_true),
         cmocka_unit_test(workers_that_stop_one_after_the_other_are_a_note),
         cmocka_unit_test(refused_memory_is_told_by_the_buffer),

@@ -419,6 +419,24 @@ def the_rest_goes_on_without_a_learner_if_asked_to():
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
+def what_is_told_is_of_all_learners_if_one_is_gone():
+    """Also if it was rank 0, and another one has tested what there is."""
+    for mode, fault, victim in (("server", "taken", 0), ("server", "taken", 1), ("direct", "marked", 0),
+                                ("sync", "taken", 0), ("replicas", "taken", 0)):
+        more = ("--learners", 2, "--local", mode, "--epochs", 8, "--learner-restarts", 0)
+        variables = {"TRIDENT_LOCAL_FAULT": f"{victim}:{fault}:100"}
+        result = trained(*more, **variables)
+        assert result["learners"] == 2 and result["learners_gone"] == 1, result
+        assert 4 < check_mean(result)[1] < 8, result
+        assert result["train_loss"] < 1 and result["train_accuracy"] > 0.5, result
+        assert result["complete"] and result["samples_per_s"] > 0, result
+    code, out, err = jobs.alone(train(*more), **variables)
+    assert code == 0 and "\nwent on with 1 of 2 learners\n" in out, (code, out, err)
+    assert "nan" not in out and " 8 epochs" not in out, out
+    code, out, err = jobs.alone(train("--learners", 1, "--epochs", 8))
+    assert code == 0 and "went on with" not in out, (code, out, err)
+
+
 def when_all_are_dead_all_start_again_from_a_checkpoint():
     def kill_all(pid):
         for child in learners_of(pid).values():
@@ -428,7 +446,7 @@ def when_all_are_dead_all_start_again_from_a_checkpoint():
         code, out, err = run_and_hurt(mode, 2, kill_all, "--learner-restarts", 0, *LONG)
         assert code == 0, err
         result = json.loads(out)
-        assert result["restarts"]["all"] == 1, (result, err)
+        assert result["restarts"]["all"] == 1 and result["learners_gone"] == 0, (result, err)
         assert " gradients and is not started again\n" in err, err
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
@@ -604,13 +622,19 @@ def nothing_outlives_a_killed_launcher():
         assert code == -signal.SIGKILL, code
 
 
-def check_counts(result, err, saved=None):
-    """After a signal iterations, epochs, the last test and the checkpoint are of the same moment."""
+def check_mean(result):
+    """Iterations, epochs and the last test are of all learners; returns both."""
     counts = result["gradients"]
     at = result["resumed_at"] + counts["applied"] // result["learners"]
     epochs = at * result["batch"] * result["learners"] / result["train_samples"]
     assert result["iterations"] == at and abs(result["epochs"] - epochs) < 1e-6, (at, epochs, result)
     assert result["tests"][-1]["epoch"] == result["epochs"], result
+    return at, epochs
+
+
+def check_counts(result, err, saved=None):
+    """After a signal that is so, and the checkpoint is of the same moment."""
+    at, epochs = check_mean(result)
     assert f"interrupted after {epochs:.2f} of" in err, (epochs, err)
     assert saved in (None, at), (saved, at)
 
@@ -832,6 +856,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          programs_save_and_resume_in_shared_memory_too,
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
+         what_is_told_is_of_all_learners_if_one_is_gone,
          when_all_are_dead_all_start_again_from_a_checkpoint,
          the_last_copies_are_those_of_the_watchdog,
          the_rate_is_by_the_time_until_the_last_is_done,
