@@ -51,7 +51,7 @@ struct train_settings {
 
 /* What is said outside of the command line, which is stronger. */
 struct train_elsewhere {
-    unsigned local;                   /* of train_locals; 0: nothing is said */
+    unsigned local;                   /* of train_locals; 0: auto, or nothing is said */
     char local_from[SETTINGS_ORIGIN]; /* "TRIDENT_LOCAL", "job.conf:3:1" */
     bool shares;                      /* mode = local */
     char mode_from[SETTINGS_ORIGIN];

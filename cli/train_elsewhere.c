@@ -23,6 +23,8 @@ static tri_status put(const struct settings_view *view, size_t i, struct setting
 static unsigned local_of(unsigned mode)
 {
     unsigned i = 0;
+    if (mode == SETTINGS_LOCAL_AUTO)
+        return i;
     while (train_locals[i] != NULL &&
            strcmp(train_locals[i], local_mode_name((enum local_mode)mode)) != 0)
         i++;
@@ -33,17 +35,17 @@ tri_status train_elsewhere(const struct mem *mem, struct train_elsewhere *out, t
 {
     const struct settings_request request = {.mem = mem};
     struct settings_view view = {.pending = false};
-    struct settings settings = {.local = 0};
+    struct settings settings = {.asked = {.local = 0}};
     *out = (struct train_elsewhere){.local = 0};
     settings_file_init(&view.file, mem);
     tri_status status = settings_gather(&request, &view, err);
     if (status == TRI_OK)
-        status = put(&view, AT(local), &settings, out->local_from, err);
+        status = put(&view, AT(asked.local), &settings, out->local_from, err);
     if (status == TRI_OK)
         status = put(&view, AT(asked.mode), &settings, out->mode_from, err);
     settings_view_fini(&view);
     if (status == TRI_OK && out->local_from[0] != '\0')
-        out->local = local_of(settings.local);
+        out->local = local_of(settings.asked.local);
     out->shares = settings.asked.mode == 1;
     return status;
 }

@@ -281,6 +281,15 @@ static tri_status check_resume(const struct work *work)
     return TRI_EINPUT;
 }
 
+/* As trident train --local auto. */
+static unsigned settle_local(const struct settings *settings)
+{
+    enum { SERVER, DIRECT }; /* of enum local_mode */
+    if (settings->asked.local != SETTINGS_LOCAL_AUTO)
+        return settings->asked.local;
+    return names_equal(settings->agree.optimizer, "sgd") ? DIRECT : SERVER;
+}
+
 static void settle_rest(const struct work *work)
 {
     struct settings *out = work->out;
@@ -289,6 +298,7 @@ static void settle_rest(const struct work *work)
         out->helpers = spare_cores(&work->view->launcher);
     out->stop_on_failure = asked->on_failure == 1;
     out->is_local = asked->mode == 1;
+    out->local = settle_local(out);
     out->server_apart = asked->local_server == 1;
     out->flight = names_equal(asked->flight, "off") ? NULL : asked->flight;
     out->agree.scheme = names_equal(asked->scheme, "auto") ? NULL : asked->scheme;

@@ -18,11 +18,15 @@ enum {
     SETTINGS_TEXTS = 16 * SETTINGS_TEXT, /* of all that are texts, each at its longest */
 };
 
+/* The last of the choices of `local`, behind those of enum local_mode. */
+enum { SETTINGS_LOCAL_AUTO = 4 };
+
 /* Settings that others are worked out from, as they were given. */
 struct settings_asked {
     uint32_t workers, rank, node, servers, port;  /* 0 where not given */
     bool together;                                /* servers share nodes with workers */
     unsigned on_failure, log, mode, local_server; /* which of the choices */
+    unsigned local;                               /* enum local_mode, or SETTINGS_LOCAL_AUTO */
     const char *coordinator, *interface, *scheme, *flight, *fault;
 };
 

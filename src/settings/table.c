@@ -91,7 +91,8 @@ static tri_status check_transport(const char *text, tri_error *err)
 
 static const char *const failure_choices[] = {"continue", "stop", NULL};
 static const char *const mode_choices[] = {"network", "local", NULL};
-static const char *const local_choices[] = {"server", "direct", "sync", "replicas", NULL};
+static const char *const local_choices[] = {"server",   "direct", "sync",
+                                            "replicas", "auto",   NULL}; /* as enum local_mode */
 static const char *const apart_choices[] = {"inside", "apart", NULL};
 static const char *const log_choices[] = {"off", "error", "warn", "info", "debug", "trace", NULL};
 
@@ -253,12 +254,13 @@ static const struct setting table[] = {
      .name = "local",
      .variable = "TRIDENT_LOCAL",
      .kind = SETTING_CHOICE,
-     PLACE(local),
+     PLACE(asked.local),
      .choices = local_choices,
      .fallback = "server",
      .help =
          "who steps parameters: a server; each learner the shared ones (direct) or a copy of its "
-         "own (replicas); all in rounds (sync)"},
+         "own (replicas); all in rounds (sync); auto: direct with sgd, else a server, as trident "
+         "train has it where nothing is said"},
     {.group = "local",
      .name = "locked",
      .variable = "TRIDENT_LOCKED",

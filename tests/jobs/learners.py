@@ -291,6 +291,7 @@ def what_a_setting_says_of_local_holds_unless_an_option_does():
         assert local(**config, TRIDENT_LOCAL="sync") == "sync"
         assert local("--local", "replicas", **config, TRIDENT_LOCAL="sync") == "replicas"
         assert local("--local", "auto", **config, TRIDENT_LOCAL="sync") == "direct"
+        assert local(**config, TRIDENT_LOCAL="auto") == "direct"
     under = (program("trident"), "run", "-n", "2", "--")
     assert local(launcher=under, TRIDENT_LOCAL="sync") == "sync"
     assert local("--local", "direct", launcher=under, TRIDENT_LOCAL="sync") == "direct"

@@ -316,6 +316,20 @@ TEST(more_servers_than_workers_must_be_apart)
     assert_int_equal(read_with(NULL)->agree.workers, 4);
 }
 
+TEST(auto_is_direct_with_sgd_and_else_a_server)
+{
+    (void)state;
+    enum { SERVER, DIRECT, SYNC };
+    set("TRIDENT_MODE", "local");
+    assert_int_equal(read_with(NULL)->local, SERVER);
+    set("TRIDENT_LOCAL", "sync");
+    assert_int_equal(read_with(NULL)->local, SYNC);
+    set("TRIDENT_LOCAL", "auto");
+    assert_int_equal(read_with(NULL)->local, DIRECT);
+    set("TRIDENT_OPTIMIZER", "momentum:0.9");
+    assert_int_equal(read_with(NULL)->local, SERVER);
+}
+
 TEST(one_worker_whose_server_is_apart_hears_why_it_is_not_alone)
 {
     (void)state;
@@ -597,6 +611,7 @@ int main(void)
         cmocka_unit_test_setup(where_rank_0_is_must_be_known, clear),
         cmocka_unit_test_setup(servers_are_beside_the_workers_unless_they_are_apart, clear),
         cmocka_unit_test_setup(more_servers_than_workers_must_be_apart, clear),
+        cmocka_unit_test_setup(auto_is_direct_with_sgd_and_else_a_server, clear),
         cmocka_unit_test_setup(one_worker_whose_server_is_apart_hears_why_it_is_not_alone, clear),
         cmocka_unit_test_setup(a_server_has_a_node_and_no_rank, clear),
         cmocka_unit_test_setup(texts_of_the_program_win_over_the_environment, clear),
