@@ -4,7 +4,8 @@
  * many threads and as many gradients to go through; nobody hands anything over. Beside it the whole
  * way: a learner takes a slot, publishes it (its content is there already: computing is not the
  * question), the server finds it, steps the weights in place, commits and wakes. Two reads and a
- * write count, 12 bytes for each weight. */
+ * write count, 12 bytes for each weight and gradient, also where the server needs fewer because two
+ * gradients pass together: the ratio is that of gradients per second, and may be above 1. */
 #include "local/local.h"
 
 #include <math.h>
@@ -270,8 +271,8 @@ static void set_texts(struct state *state, bool quick)
     int len = snprintf(
         state->tail, sizeof state->tail,
         "Bytes that move for one gradient, per weight: 4 written where it is computed and 12 by "
-        "the step.\nCopied in and out as well (a push and a pull thread): 8 and 8 more, 32 in all "
-        "against 16.\n");
+        "the step, 8\nwhere two gradients go over the weights together. Copied in and out as well (a "
+        "push and a pull\nthread): 8 and 8 more, 28 to 32 in all against 12 to 16.\n");
     if (!quick && len > 0 && (size_t)len < sizeof state->tail)
         local_kernels_table(state->tail + len, sizeof state->tail - (size_t)len);
 }
