@@ -271,8 +271,8 @@ static void set_texts(struct state *state, bool quick)
     int len = snprintf(
         state->tail, sizeof state->tail,
         "Bytes that move for one gradient, per weight: 4 written where it is computed and 12 by "
-        "the step, 8\nwhere two gradients go over the weights together. Copied in and out as well (a "
-        "push and a pull\nthread): 8 and 8 more, 28 to 32 in all against 12 to 16.\n");
+        "the step, 8\nwhere two gradients go over the weights together. Copied in and out as well "
+        "(a push and a pull\nthread): 8 and 8 more, 28 to 32 in all against 12 to 16.\n");
     if (!quick && len > 0 && (size_t)len < sizeof state->tail)
         local_kernels_table(state->tail + len, sizeof state->tail - (size_t)len);
 }
