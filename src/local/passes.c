@@ -76,7 +76,8 @@ uint64_t passes_recover(struct local_job *job)
     store(&head->applying[1], 0);
     if (head->mode == LOCAL_SERVER)
         store(&head->version, version_by_counts(job));
-    bump(&head->changes, 1);
+    if (marks[0] != 0 || marks[1] != 0)
+        bump(&head->changes, 1); /* else who copies meanwhile has whole weights all the same */
     for (uint32_t i = 0; i < head->learners; i++)
         event_wake(&job->seats[i].space); /* it may have died before it could say so */
     event_wake(&head->news);

@@ -514,6 +514,22 @@ TEST(a_snapshot_is_not_exact_if_another_server_takes_up_torn_gradients_meanwhile
     rig_remove(job);
 }
 
+TEST(a_server_that_sits_down_meanwhile_spoils_no_snapshot)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct local_faults faults = {.at = LOCAL_AT_HELD, .hit = take_up, .ctx = job};
+    struct local_snapshot snapshot;
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    local_set_faults(job, &faults);
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_true(snapshot.exact);
+    local_set_faults(job, NULL);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
 /* One that ends the gradient that it is in the middle of while the weights are copied. */
 static void end_gradient(void *ctx, enum local_step at)
 {
@@ -656,6 +672,7 @@ int main(void)
         cmocka_unit_test(who_wants_a_snapshot_does_not_wait_for_gradients_that_come_later),
         cmocka_unit_test(
             a_snapshot_is_not_exact_if_another_server_takes_up_torn_gradients_meanwhile),
+        cmocka_unit_test(a_server_that_sits_down_meanwhile_spoils_no_snapshot),
         cmocka_unit_test(a_snapshot_is_not_exact_if_a_gradient_ends_meanwhile),
         cmocka_unit_test(snapshots_are_exact_while_learners_go_on),
         cmocka_unit_test(a_snapshot_put_back_is_where_counting_goes_on),
