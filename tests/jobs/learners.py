@@ -561,8 +561,14 @@ def start_and_halt(*more, **variables):
     region; and learner 1."""
     for _ in range(20):
         process = start("--learners", 2, *more, **variables)
-        until(lambda p=process: learners_of(p.pid).keys() >= {0, 1}, "two learners")
-        learner = learners_of(process.pid)[1]
+        seen = {}  # learner 1 may be dead before a second look
+
+        def have_started(pid=process.pid, seen=seen):
+            seen.update(learners_of(pid))
+            return seen.keys() >= {0, 1}
+
+        until(have_started, "two learners")
+        learner = seen[1]
         jobs.send(process.pid, signal.SIGSTOP)
         if not has_region(process.pid, process.pid):
             return process, learner
