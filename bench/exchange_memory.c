@@ -202,11 +202,30 @@ static bool ready(void *ctx, size_t number)
     return true;
 }
 
+static bool learns(void *ctx, size_t number, bool *here, struct op_step *step)
+{
+    struct exchange_learner *learner = ctx;
+    const float divisor = (float)learner->lesson.batch;
+    struct local_others others;
+    if (!ready(ctx, number))
+        return false;
+    *here = local_learn(learner->seat, (uint32_t)number, LESSON_LR, divisor, &others);
+    if (!*here)
+        return true;
+    step->alpha = -LESSON_LR / divisor;
+    step->count = others.count;
+    for (size_t k = 0; k < others.count; k++)
+        step->others[k] =
+            (struct op_other){others.at[k].u, others.at[k].v, others.at[k].at, others.at[k].by};
+    return true;
+}
+
 static tri_status step(struct exchange_learner *learner, tri_error *err)
 {
     const bool replicas = learner->all->run->way == EXCHANGE_REPLICAS;
     const struct net_calls calls = {.ctx = learner,
                                     .ready = ready,
+                                    .learns = replicas ? learns : NULL,
                                     .rows = replicas ? rows : NULL,
                                     .pending = replicas ? pending : NULL};
     struct lesson *lesson = &learner->lesson;

@@ -18,9 +18,9 @@
  * program on its own part of the data. With one process the calls do next to nothing.
  *
  * THREADS. One thread at a time may be inside a call with the same job, with two
- * exceptions: tri_update and tri_sync (with _rows or _pending) may run in different threads for
- * different layers (join them before tri_clock), and tri_rank, tri_workers and tri_get_stats may be
- * called at any time. Jobs are independent of each other.
+ * exceptions: tri_update, tri_learn and tri_sync (with _rows or _pending) may run in different
+ * threads for different layers (join them before tri_clock), and tri_rank, tri_workers and
+ * tri_get_stats may be called at any time. Jobs are independent of each other.
  *
  * ERRORS. A call that can fail returns a tri_status and takes a tri_error to say why
  * (NULL is fine); a failing call fills all of it. After TRI_EARG the job is as it was
@@ -318,6 +318,31 @@ inline tri_update_info tri_update_info_init(void)
  * else TRI_EARG, and nothing is sent. */
 tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info *update, tri_error *err);
 
+/* tri_update, for a program that can make the layer's step itself while its backward pass goes over
+ * the parameters: in that pass it costs next to nothing, and later a pass of its own. If *out says
+ * so, the program steps the memory of tri_shared() before tri_clock, in this way:
+ *     parameters -= lr / count x (its own gradient, and by x that of each of *others)
+ * The others are samples of other ranks that this rank has yet to step by. The gradient of the
+ * layer's input is of its own samples alone, and of the parameters as they were before the step.
+ * From here on the parameters are those of the next iteration; a job that is closed before
+ * tri_clock hands over what was stepped. With mode = local, local = replicas, for updates by
+ * factors or windows of layers that are read in place (tri_shared); elsewhere, or when there are
+ * too many others, it is tri_update, `steps` is 0, and so it is where that is simpler for the
+ * library: what is wanted is told anew in every iteration. */
+typedef struct tri_other {
+    const float *u, *v; /* as in tri_update_info, of one sample: rows, and cols or window_floats */
+    const uint32_t *at; /* windows: rows; else NULL */
+    float by;
+} tri_other;
+#define TRI_OTHERS 16 /* the most of them */
+typedef struct tri_learning {
+    int steps;               /* non-zero: the program makes the step */
+    uint32_t count;          /* of others */
+    const tri_other *others; /* the library's, until tri_clock */
+} tri_learning;
+tri_status tri_learn(tri_job *job, uint32_t layer, const tri_update_info *update, tri_learning *out,
+                     tri_error *err);
+
 /* Waits until the layer may be used: with the update given in this iteration, if there is
  * one, else with those of all iterations before. Returns at once if it already may, so also
  * before the first update. Call it just before the layer's forward, so that communication
@@ -337,12 +362,9 @@ tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error 
  * a few sums over rows and columns, and a pass that steps them is saved:
  *     y[m] = weights[m] . x + bias[m] + sum over k of u[k][m] * (v[k] . x + 1), the 1 for the bias
  *     dx   = weights^T dy + sum over k of v[k] * (u[k] . dy)
- * With mode = local, local = replicas, for layers of factors whose parameters are read in place
- * (tri_shared), and for large ones that were described with reads_pending; elsewhere it is
- * tri_sync, the count 0, and weights and bias are where they were described. It holds until the
- * iteration ends, also after tri_update and without params_busy; or until tri_sync, tri_sync_rows
- * or tri_checksum makes the steps. Before a long pause call tri_sync for every layer: nobody can
- * begin with a copy of this rank's parameters that lacks steps. */
+ * With mode = local, local = replicas, for large layers that were described with reads_pending;
+ * elsewhere it is tri_sync, the count 0, and weights and bias are where they are then read. It
+ * holds until the iteration ends, also after tri_update and without params_busy. */
 typedef struct tri_pending {
     uint32_t count;              /* less than 64 + 16 x ranks x max_factor_rows */
     const float *u, *v;          /* count x rows, count x cols; the library's */

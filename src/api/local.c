@@ -4,6 +4,7 @@
  * tri_clock publishes the slot; what the program reads is refreshed by the first tri_sync of an
  * iteration. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -222,6 +223,41 @@ tri_status shared_update(tri_job *job, uint32_t number, const struct update *upd
         return note(shared, status);
     (void)__atomic_fetch_add(&shared->sent, floats * sizeof(float), __ATOMIC_RELAXED);
     shared->layers[number].given = shared->layers[number].open = true;
+    return TRI_OK;
+}
+
+/* Their steps in units of this update's rate, which may be another than that of the gradient. */
+static void tell_others(const struct local_others *from, float scale, tri_other *to)
+{
+    for (size_t k = 0; k < from->count; k++)
+        to[k] = (tri_other){.u = from->at[k].u,
+                            .v = from->at[k].v,
+                            .at = from->at[k].at,
+                            .by = from->at[k].by / scale};
+}
+
+tri_status shared_learn(tri_job *job, uint32_t number, const struct update *update,
+                        tri_learning *out, tri_error *err)
+{
+    struct shared *shared = job->shared;
+    struct shared_layer *layer = &shared->layers[number];
+    struct local_others others;
+    tri_status status = shared_update(job, number, update, err);
+    if (status != TRI_OK || !layer->in_place || update->u == NULL || !isnormal(update->lr))
+        return status;
+    if (layer->others == NULL)
+        layer->others = mem_array(shared->mem, LOCAL_OTHERS, sizeof *layer->others);
+    if (layer->others == NULL) /* others make the step */
+        return TRI_OK;
+    (void)pthread_mutex_lock(&shared->lock);
+    out->steps =
+        local_learn(shared->learner, number, shared->lr, (float)shared->count, &others) ? 1 : 0;
+    (void)pthread_mutex_unlock(&shared->lock);
+    if (out->steps == 0)
+        return TRI_OK;
+    tell_others(&others, update->lr / shared->lr, layer->others);
+    out->count = (uint32_t)others.count;
+    out->others = layer->others;
     return TRI_OK;
 }
 

@@ -29,6 +29,9 @@ tri_status shared_start(tri_job *job, struct agreement *agreement, const struct 
                         tri_error *err);
 void shared_set_save(struct shared *shared, struct save *save);
 tri_status shared_update(tri_job *job, uint32_t layer, const struct update *update, tri_error *err);
+/* The same, and whether the program steps by it: see tri_learn(). */
+tri_status shared_learn(tri_job *job, uint32_t layer, const struct update *update,
+                        tri_learning *out, tri_error *err);
 /* The first `rows` rows: see tri_sync_rows(). */
 tri_status shared_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error *err);
 tri_status shared_sync_pending(tri_job *job, uint32_t layer, tri_pending *out, tri_error *err);

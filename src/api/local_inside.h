@@ -17,6 +17,7 @@ struct shared_layer {
     bool in_place;    /* the program reads the shared ones */
     bool copied;      /* the program's copy is of version: */
     uint64_t version;
+    tri_other *others; /* [LOCAL_OTHERS] of this iteration; NULL before the first */
 };
 
 struct shared {

@@ -451,6 +451,8 @@ void shared_close(tri_job *job)
         local_close(shared->job);
     }
     forms_fini(&shared->forms);
+    for (uint32_t i = 0; i < job->count && shared->layers != NULL; i++)
+        mem_free(shared->mem, shared->layers[i].others);
     mem_free(shared->mem, shared->layers);
     agree_free(shared->agreement);
     (void)pthread_mutex_destroy(&shared->lock);

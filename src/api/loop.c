@@ -54,35 +54,63 @@ static tri_status check_form(const tri_job *job, uint32_t number, const tri_upda
     return TRI_OK;
 }
 
-EXPORT tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info *given,
-                             tri_error *err)
+static tri_status read_update(const tri_job *job, uint32_t layer, const tri_update_info *given,
+                              const char *call, struct update *out, tri_error *err)
 {
     tri_update_info info = TRI_UPDATE_INIT;
-    tri_status status = check(job, layer, "tri_update", err);
+    tri_status status = check(job, layer, call, err);
     if (status != TRI_OK)
         return status;
     if (given == NULL || given->size == 0)
-        return fail(err, TRI_EARG, "tri_update got no update");
+        return fail(err, TRI_EARG, "%s got no update", call);
     memcpy(&info, given, given->size < sizeof info ? given->size : sizeof info);
     status = check_form(job, layer, &info, err);
     if (status != TRI_OK)
         return status;
-    struct update update = {.dense = info.dense,
-                            .dense_bias = info.dense_bias,
-                            .u = info.u,
-                            .v = info.v,
-                            .factor_rows = info.factor_rows,
-                            .at = info.at,
-                            .row_values = info.row_values,
-                            .row_numbers = info.row_numbers,
-                            .row_count = info.row_count,
-                            .count = info.count,
-                            .lr = job->settings.agree.aggregate ? 0 : info.lr,
-                            .params_busy = info.params_busy != 0};
+    *out = (struct update){.dense = info.dense,
+                           .dense_bias = info.dense_bias,
+                           .u = info.u,
+                           .v = info.v,
+                           .factor_rows = info.factor_rows,
+                           .at = info.at,
+                           .row_values = info.row_values,
+                           .row_numbers = info.row_numbers,
+                           .row_count = info.row_count,
+                           .count = info.count,
+                           .lr = job->settings.agree.aggregate ? 0 : info.lr,
+                           .params_busy = info.params_busy != 0};
+    return TRI_OK;
+}
+
+static tri_status hand_over(tri_job *job, uint32_t layer, const struct update *update,
+                            tri_error *err)
+{
     if (job->shared != NULL)
-        return shared_update(job, layer, &update, err);
-    return job->solo != NULL ? solo_update(job->solo, layer, &update, err)
-                             : host_update(job->host, layer, &update, err);
+        return shared_update(job, layer, update, err);
+    return job->solo != NULL ? solo_update(job->solo, layer, update, err)
+                             : host_update(job->host, layer, update, err);
+}
+
+EXPORT tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info *given,
+                             tri_error *err)
+{
+    struct update update;
+    tri_status status = read_update(job, layer, given, "tri_update", &update, err);
+    return status == TRI_OK ? hand_over(job, layer, &update, err) : status;
+}
+
+EXPORT tri_status tri_learn(tri_job *job, uint32_t layer, const tri_update_info *given,
+                            tri_learning *out, tri_error *err)
+{
+    struct update update;
+    tri_status status = read_update(job, layer, given, "tri_learn", &update, err);
+    if (status == TRI_OK && out == NULL)
+        status = fail(err, TRI_EARG, "tri_learn got nowhere to say who makes the step");
+    if (status != TRI_OK)
+        return status;
+    *out = (tri_learning){0};
+    return job->shared != NULL ? shared_learn(job, layer, &update, out, err)
+                               : hand_over(job, layer, &update, err);
 }
 
 EXPORT tri_status tri_sync(tri_job *job, uint32_t layer, tri_error *err)

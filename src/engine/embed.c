@@ -94,8 +94,9 @@ static void backward(struct op *op)
 }
 
 /* AHEAD positions are time enough for a row to come. */
-static void learn(struct op *op, float alpha)
+static void learn(struct op *op, const struct op_step *step)
 {
+    const float alpha = step->alpha;
     enum { AHEAD = 4 };
     const struct inplace_kernel *kernel = inplace_kernel_at(0);
     const uint32_t *tokens = op->in[0]->own;

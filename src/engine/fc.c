@@ -80,6 +80,11 @@ static void add_pending(const struct fc *fc, struct op_pending pending, bool bac
     }
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 static size_t pending_scratch(const struct fc *fc)
 {
     size_t most = 0;
@@ -88,11 +93,19 @@ static size_t pending_scratch(const struct fc *fc)
             const size_t cols = back ? fc->shape.rows : fc->shape.cols;
             const struct dense_shape shape = {
                 .rows = count, .cols = cols, .batch = fc->shape.batch};
-            const size_t product = dense_scratch_floats(&shape),
-                         sums = inplace_scratch_floats(&shape);
-            most = product > most ? product : most;
-            most = sums > most ? sums : most;
+            most = larger(most, dense_scratch_floats(&shape));
+            most = larger(most, inplace_scratch_floats(&shape));
         }
+    return most;
+}
+
+static size_t scratch_floats(const struct fc *fc)
+{
+    const size_t others = is_few(fc) ? OP_OTHERS : 0;
+    size_t most = larger(dense_scratch_floats(&fc->shape), pending_scratch(fc));
+    struct dense_shape shape = fc->shape;
+    for (; shape.batch <= fc->shape.batch + others; shape.batch++)
+        most = larger(most, inplace_scratch_floats(&shape));
     return most;
 }
 
@@ -219,23 +232,29 @@ static void learn_apart(struct op *op, float alpha)
     product_bias(&product, 0, shape->rows, op->param->bias);
 }
 
-static void learn(struct op *op, float alpha)
+static void learn(struct op *op, const struct op_step *told)
 {
     const struct fc *fc = op->own;
     struct op *in = op->in[0];
+    struct inplace_other others[OP_OTHERS];
     weigh(op);
     if (fc->product != NULL) {
-        learn_apart(op, alpha);
+        learn_apart(op, told->alpha);
         return;
     }
+    for (size_t k = 0; k < told->count; k++)
+        others[k] = (struct inplace_other){
+            .dy = told->others[k].u, .x = told->others[k].v, .by = told->others[k].by};
     const struct inplace_dense step = {.shape = fc->shape,
                                        .w = op->param->weights,
                                        .bias = op->param->bias,
                                        .x = in->out.data,
                                        .dy = op->diff.data,
                                        .dx = in->wants_diff ? in->diff.data : NULL,
+                                       .others = others,
+                                       .other_count = told->count,
                                        .adds = in->diff_written,
-                                       .alpha = alpha,
+                                       .alpha = told->alpha,
                                        .first = op->first};
     inplace_dense(fc->step, &step, fc->scratch);
     in->diff_written = in->wants_diff;
@@ -270,15 +289,13 @@ static bool make_own(struct op *op, bool relu)
     *fc = (struct fc){.kernel = dense_kernel_at(0), .relu = relu, .step = inplace_kernel_at(0)};
     fc->shape =
         (struct dense_shape){.rows = op->param->rows, .cols = op->param->cols, .batch = op->batch};
-    const size_t floats = dense_scratch_floats(&fc->shape),
-                 step_floats = inplace_scratch_floats(&fc->shape);
-    const size_t own = floats > step_floats ? floats : step_floats, others = pending_scratch(fc);
-    fc->scratch = op_floats(op->mem, own > others ? own : others);
+    fc->scratch = op_floats(op->mem, scratch_floats(fc));
     if (is_large(&fc->shape)) {
         fc->product = mem_array(op->mem, 1, product_scratch_bytes());
         if (fc->product == NULL)
             return false;
     }
+    op->learns_others = is_few(fc);
     const bool sums = in->wants_diff && !is_few(fc);
     fc->sums = sums ? op_floats(op->mem, fc->shape.batch * fc->shape.cols) : NULL;
     return fc->scratch != NULL && (!sums || fc->sums != NULL);

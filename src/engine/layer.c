@@ -18,8 +18,7 @@ tri_status layer_describe(tri_job *job, const struct param *param, tri_error *er
     return tri_layer(job, &info, &number, err);
 }
 
-tri_status layer_update(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
-                        float lr, bool busy, tri_error *err)
+static tri_update_info update_of(const struct param *param, uint32_t count, float lr, bool busy)
 {
     tri_update_info update = TRI_UPDATE_INIT;
     update.lr = lr;
@@ -38,5 +37,30 @@ tri_status layer_update(tri_job *job, uint32_t number, const struct param *param
         update.dense = param->dense;
         update.dense_bias = param->dense_bias;
     }
+    return update;
+}
+
+tri_status layer_update(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
+                        float lr, bool busy, tri_error *err)
+{
+    const tri_update_info update = update_of(param, count, lr, busy);
     return tri_update(job, number, &update, err);
+}
+
+tri_status layer_learn(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
+                       float lr, bool *here, struct op_step *step, tri_error *err)
+{
+    const tri_update_info update = update_of(param, count, lr, true);
+    tri_learning learning;
+    tri_status status = tri_learn(job, number, &update, &learning, err);
+    *here = status == TRI_OK && learning.steps != 0;
+    if (!*here)
+        return status;
+    step->alpha = -lr / (float)count;
+    step->count = learning.count;
+    for (uint32_t k = 0; k < learning.count; k++) {
+        const tri_other *other = &learning.others[k];
+        step->others[k] = (struct op_other){other->u, other->v, other->at, other->by};
+    }
+    return TRI_OK;
 }

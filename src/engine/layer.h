@@ -16,6 +16,9 @@ tri_status layer_describe(tri_job *job, const struct param *param, tri_error *er
  * backward-data goes on reading the parameters. */
 tri_status layer_update(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
                         float lr, bool busy, tri_error *err);
+/* tri_learn() likewise. here: the operator makes this step. */
+tri_status layer_learn(tri_job *job, uint32_t number, const struct param *param, uint32_t count,
+                       float lr, bool *here, struct op_step *step, tri_error *err);
 
 #ifdef __cplusplus
 }

@@ -436,22 +436,35 @@ static bool tell(bool (*call)(void *ctx, size_t param), void *ctx, size_t param)
     return call == NULL || call(ctx, param);
 }
 
+/* A layer's gradient is there. here: it is to be stepped in the backward pass. */
+static bool tell_ready(const struct op *op, const struct net_calls *calls, size_t param, bool *here,
+                       struct op_step *step)
+{
+    if (calls->learns != NULL && op->learns_others)
+        return calls->learns(calls->ctx, param, here, step);
+    return tell(calls->ready, calls->ctx, param);
+}
+
 bool net_backward(struct net *net, const struct net_calls *calls)
 {
     const struct net_calls none = {0}, *to = calls != NULL ? calls : &none;
     size_t param = net->layer_count;
+    struct op_step step;
     for (size_t i = net->count; i-- > 0;) {
         struct op *op = net->ops[i];
         double since = now(net);
+        bool here = false;
         if (op->param != NULL) {
             op->kind->weigh(op);
             double weighed = now(net);
             net->times[i].weigh_s += weighed - since;
-            if (!tell(to->ready, to->ctx, --param))
+            if (!tell_ready(op, to, --param, &here, &step))
                 return false;
             since = now(net);
         }
-        if (op->kind->backward != NULL)
+        if (here)
+            op->kind->learn(op, &step);
+        else if (op->kind->backward != NULL)
             op->kind->backward(op);
         net->times[i].backward_s += now(net) - since;
         if (op->param != NULL && !tell(to->done, to->ctx, param))

@@ -79,7 +79,10 @@ struct net_calls {
      * without rows. */
     bool (*pending)(void *ctx, size_t param, struct op_pending *out);
     bool (*ready)(void *ctx, size_t param); /* its gradient is there; backward-data still reads */
-    bool (*done)(void *ctx, size_t param);  /* backward-data has read, too; not of net_learn() */
+    /* Instead of ready, of net_backward() and of layers that can: *here says whether the net is to
+     * make this step itself, while its backward pass goes over the layer. It is false before. */
+    bool (*learns)(void *ctx, size_t param, bool *here, struct op_step *step);
+    bool (*done)(void *ctx, size_t param); /* backward-data has read, too; not of net_learn() */
 };
 
 /* first_sample: number of the batch's first sample in the stream of all, for dropout. False: a

@@ -158,7 +158,7 @@ static void step(const struct param *param, float alpha)
 void op_learn(struct op *op, float alpha)
 {
     if (op->param != NULL && op->kind->learn != NULL) {
-        op->kind->learn(op, alpha);
+        op->kind->learn(op, &(const struct op_step){.alpha = alpha});
         return;
     }
     if (op->param != NULL)

@@ -73,6 +73,22 @@ struct param {
     bool reads_pending;     /* forward() reckons with steps to be made, if it is told of them */
 };
 
+/* A sample of another learner's, whose step is made beside one's own: factors, or a window, as in
+ * struct param, which count `by` times. */
+struct op_other {
+    const float *u, *v;
+    const uint32_t *at;
+    float by;
+};
+
+/* A step of plain SGD: alpha times one's own gradient, and those of others. */
+enum { OP_OTHERS = TRI_OTHERS }; /* the most at once */
+struct op_step {
+    float alpha;
+    size_t count;
+    struct op_other others[OP_OTHERS];
+};
+
 struct op;
 
 struct op_kind {
@@ -81,10 +97,9 @@ struct op_kind {
     void (*forward)(struct op *op, bool training);
     void (*weigh)(struct op *op);    /* NULL: no parameters */
     void (*backward)(struct op *op); /* NULL: an input */
-    /* Instead of the two: backward() with the parameters as they are and, right behind it, alpha *
-     * gradient added to them. struct param holds no gradient afterwards. Others may read and step
-     * them meanwhile. NULL: op_learn() goes the long way. */
-    void (*learn)(struct op *op, float alpha);
+    /* Instead of the two: backward() with the parameters as they are and, right behind it, a step.
+     * Other learners may read and step them meanwhile. NULL: op_learn() goes the long way. */
+    void (*learn)(struct op *op, const struct op_step *step);
     void (*free)(struct op *op); /* of the operator's own, not of struct op */
 };
 
@@ -118,6 +133,7 @@ struct op {
     bool wants_diff;    /* a layer of parameters lies before it: backward() has work to do for it */
     bool relu;          /* out = max(0, ...): diff counts only where out is above 0, and... */
     uint32_t users, masking; /* ...`masking` of the operators that use it see to that themselves */
+    bool learns_others;      /* learn() steps by others' samples, too; also right behind weigh() */
     bool takes_peaks;        /* can do without diff if its one user leaves peaks (pool.c) instead */
     const struct peaks *peaks;
     struct param *param; /* owned; NULL: none */

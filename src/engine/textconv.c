@@ -19,8 +19,10 @@ struct conv {
     /* Of windows and learning in place: texts with zeros around them... */
     float *x, *dx;
     uint32_t *places; /* ...batch x filters: where the window that won begins there; of windows */
-    float *by;        /* ...and for the samples of one filter the same, of learning */
-    size_t *begins;
+    /* ...and of learning, for the samples of one filter, others' behind one's own */
+    const float **met;
+    float **meant;
+    float *by;
 };
 
 static void reads(void *ctx, size_t filters)
@@ -218,20 +220,37 @@ static size_t list_samples(const struct op *op, size_t f, float *sum)
     const struct textconv_shape *s = &conv->shape;
     const size_t pitch = spread_of(s).pitch;
     size_t count = 0;
-    *sum = 0;
     for (size_t k = 0; k < s->batch; k++) {
         const size_t place = k * s->filters + f;
+        const size_t begin = k * pitch + conv->at[place] * s->width;
         const float by = op->diff.data[place];
         if (!is_on(op, place) || by == 0)
             continue;
-        conv->begins[count] = k * pitch + conv->at[place] * s->width;
+        conv->met[count] = conv->x + begin;
+        conv->meant[count] = conv->dx + begin;
         conv->by[count++] = by;
         *sum += by;
     }
     return count;
 }
 
-static bool has_gradient(const struct op *op, size_t f)
+/* The same of others', behind `count`. */
+static size_t list_others(const struct conv *conv, const struct op_step *step, size_t f,
+                          size_t count, float *sum)
+{
+    for (size_t k = 0; k < step->count; k++) {
+        const struct op_other *other = &step->others[k];
+        const float by = other->by * other->u[f];
+        if (by == 0)
+            continue;
+        conv->met[count] = other->v + other->at[f];
+        conv->by[count++] = by;
+        *sum += by;
+    }
+    return count;
+}
+
+static bool has_gradient(const struct op *op, const struct op_step *step, size_t f)
 {
     const struct conv *conv = op->own;
     for (size_t k = 0; k < conv->shape.batch; k++) {
@@ -239,31 +258,35 @@ static bool has_gradient(const struct op *op, size_t f)
         if (is_on(op, place) && op->diff.data[place] != 0)
             return true;
     }
+    for (size_t k = 0; k < step->count; k++)
+        if (step->others[k].u[f] != 0)
+            return true;
     return false;
 }
 
 /* Filter `next` is to be stepped soon after f, and is fetched. */
-static float learn_filter(const struct op *op, size_t f, size_t next, float alpha)
+static float learn_filter(const struct op *op, size_t f, size_t next, const struct op_step *step)
 {
     const struct conv *conv = op->own;
     const struct textconv_shape *s = &conv->shape;
     const size_t cols = s->window * s->width;
-    float sum;
-    struct inplace_row row = {.w = op->param->weights + f * cols,
-                              .cols = cols,
-                              .x = conv->x,
-                              .dx = op->in[0]->wants_diff ? conv->dx : NULL,
-                              .at = conv->begins,
-                              .by = conv->by,
-                              .count = list_samples(op, f, &sum),
-                              .alpha = alpha,
-                              .next = op->param->weights + next * cols};
+    float sum = 0;
+    const size_t own = list_samples(op, f, &sum);
+    const struct inplace_row row = {.w = op->param->weights + f * cols,
+                                    .cols = cols,
+                                    .x = conv->met,
+                                    .dx = conv->meant,
+                                    .by = conv->by,
+                                    .count = list_others(conv, step, f, own, &sum),
+                                    .back = op->in[0]->wants_diff ? own : 0,
+                                    .alpha = step->alpha,
+                                    .next = op->param->weights + next * cols};
     if (row.count > 0)
         inplace_row(conv->step, &row);
     return sum;
 }
 
-static void learn(struct op *op, float alpha)
+static void learn(struct op *op, const struct op_step *step)
 {
     const struct conv *conv = op->own;
     const size_t filters = conv->shape.filters;
@@ -274,11 +297,12 @@ static void learn(struct op *op, float alpha)
     for (size_t i = 0; i < filters; i++) {
         const size_t f = (op->first + i) % filters;
         /* Not one that is left alone: to fetch it for writing takes it from the other learners. */
-        while (soon < filters && (soon <= i || !has_gradient(op, (op->first + soon) % filters)))
+        while (soon < filters &&
+               (soon <= i || !has_gradient(op, step, (op->first + soon) % filters)))
             soon++;
-        sums[f] = learn_filter(op, f, soon < filters ? (op->first + soon) % filters : f, alpha);
+        sums[f] = learn_filter(op, f, soon < filters ? (op->first + soon) % filters : f, step);
     }
-    inplace_add(conv->step, alpha, sums, op->param->bias, conv->shape.filters);
+    inplace_add(conv->step, step->alpha, sums, op->param->bias, conv->shape.filters);
     if (op->in[0]->wants_diff)
         gather_texts(op);
 }
@@ -294,7 +318,8 @@ static void free_own(struct op *op)
         op_floats_free(op->mem, conv->dx);
         op_floats_free(op->mem, conv->by);
         mem_free(op->mem, conv->places);
-        mem_free(op->mem, conv->begins);
+        mem_free(op->mem, conv->met);
+        mem_free(op->mem, conv->meant);
         mem_free(op->mem, conv);
     }
     op_free_plain(op);
@@ -321,13 +346,16 @@ static bool make_own(struct op *op, const struct textconv_shape *shape)
     conv->x = op_floats(op->mem, shape->batch * spread_of(shape).pitch);
     conv->dx = op_floats(op->mem, shape->batch * spread_of(shape).pitch);
     conv->places = mem_array(op->mem, shape->batch * shape->filters, sizeof *conv->places);
-    conv->by = op_floats(op->mem, shape->batch);
-    conv->begins = mem_array(op->mem, shape->batch, sizeof *conv->begins);
+    conv->by = op_floats(op->mem, shape->batch + OP_OTHERS);
+    conv->met = mem_array(op->mem, shape->batch + OP_OTHERS, sizeof *conv->met);
+    conv->meant = mem_array(op->mem, shape->batch, sizeof *conv->meant);
     if (conv->at == NULL || conv->blank == NULL || conv->scratch == NULL || conv->x == NULL ||
-        conv->dx == NULL || conv->places == NULL || conv->by == NULL || conv->begins == NULL)
+        conv->dx == NULL || conv->places == NULL || conv->by == NULL || conv->met == NULL ||
+        conv->meant == NULL)
         return false;
     for (size_t f = 0; f < shape->filters; f++)
         conv->blank[f] = true; /* as new memory is */
+    op->learns_others = true;
     return true;
 }
 

@@ -109,6 +109,15 @@ static bool ready(void *ctx, size_t number)
     return update(ctx, number, true);
 }
 
+/* In copies of their own learners make steps while they pass over the layer. */
+static bool learns(void *ctx, size_t number, bool *here, struct op_step *step)
+{
+    struct run *run = ctx;
+    run->status = layer_learn(run->job, (uint32_t)number, net_param(run->net, number),
+                              run->options->batch, run->lr, here, step, run->err);
+    return run->status == TRI_OK;
+}
+
 /* Alone, nobody waits for an update: it comes when the parameters are free, and is applied at once
  * where it is. */
 static bool ready_alone(void *ctx, size_t number)
@@ -414,13 +423,14 @@ static uint32_t batch_by_size(uint64_t samples)
 }
 
 /* Learners with parameters of their own hand an update over like one of several workers even when
- * they are alone: the step is made when the rows are used next, and no earlier. */
+ * they are alone. */
 static void set_hooks(struct run *run)
 {
     run->hooks = (struct net_calls){.ctx = run, .before = before};
     if (run->replicas) {
         run->hooks.rows = rows;
         run->hooks.pending = pending;
+        run->hooks.learns = learns;
     }
     if (run->report.workers > 1 || run->replicas)
         run->hooks.ready = ready;

@@ -86,20 +86,32 @@ static tri_status check_windows(const struct local_job *job, const struct slot *
     return TRI_OK;
 }
 
+static tri_status check_rows(const struct local_job *job, const struct slot *slot, uint32_t layer,
+                             tri_error *err)
+{
+    const struct local_layer *shape = &job->layers[layer];
+    const struct local_rows rows = gradient_rows(job, slot, layer);
+    for (uint32_t i = 0; i < slot->parts[layer].count; i++)
+        if (rows.numbers[i] >= shape->rows)
+            return fail(err, TRI_EARG, "layer '%s' has no row %u: it has %u", shape->name,
+                        rows.numbers[i], shape->rows);
+    return TRI_OK;
+}
+
+tri_status gradient_check_layer(const struct local_job *job, const struct slot *slot,
+                                uint32_t layer, tri_error *err)
+{
+    const uint32_t form = slot->parts[layer].form;
+    return form == FORM_FACTORS ? check_windows(job, slot, layer, err)
+           : form == FORM_ROWS  ? check_rows(job, slot, layer, err)
+                                : TRI_OK;
+}
+
 tri_status gradient_check(const struct local_job *job, const struct slot *slot, tri_error *err)
 {
     tri_status status = TRI_OK;
-    for (uint32_t l = 0; l < job->head->layer_count && status == TRI_OK; l++) {
-        if (slot->parts[l].form == FORM_FACTORS)
-            status = check_windows(job, slot, l, err);
-        if (slot->parts[l].form != FORM_ROWS)
-            continue;
-        struct local_rows rows = gradient_rows(job, slot, l);
-        for (uint32_t i = 0; i < slot->parts[l].count; i++)
-            if (rows.numbers[i] >= job->layers[l].rows)
-                return fail(err, TRI_EARG, "layer '%s' has no row %u: it has %u",
-                            job->layers[l].name, rows.numbers[i], job->layers[l].rows);
-    }
+    for (uint32_t l = 0; l < job->head->layer_count && status == TRI_OK; l++)
+        status = gradient_check_layer(job, slot, l, err);
     return status;
 }
 

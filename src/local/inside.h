@@ -377,6 +377,8 @@ struct local_rows gradient_rows(const struct local_job *job, const struct slot *
                                 uint32_t layer);
 void gradient_clear(const struct local_job *job, struct slot *slot);
 void gradient_copy(const struct local_job *job, struct slot *to, const struct slot *from);
+tri_status gradient_check_layer(const struct local_job *job, const struct slot *slot,
+                                uint32_t layer, tri_error *err);
 tri_status gradient_check(const struct local_job *job, const struct slot *slot, tri_error *err);
 /* A slot's memory that is not in the region; NULL when refused. Freed by mem_free(*base). */
 struct slot *gradient_private(const struct local_job *job, void **base);

@@ -203,13 +203,6 @@ tri_status local_take(struct local_learner *learner, struct local_gradient **out
     return TRI_OK;
 }
 
-void local_drop(struct local_learner *learner)
-{
-    if (learner->taken && learner->own[0] == NULL)
-        queue_cancel(learner->job, learner->seat);
-    learner->taken = false;
-}
-
 tri_status local_direct_begin(struct local_learner *learner, tri_error *err)
 {
     struct local_job *job = learner->job;
@@ -277,11 +270,47 @@ static void publish_replica(struct local_learner *learner, const struct slot *sl
             layers_changed(job, l);
     reach(job, LOCAL_AT_HALF_FULL); /* replicas.pml: FILL */
     count_stale(&job->seats[learner->seat], version_by_counts(job), slot->version);
-    queue_publish(job, learner->seat);
+    queue_publish(job, learner->seat); /* replicas.pml: ALONG: publish */
+    replica_published(learner);
     learner->fresh_look = false;
     for (uint32_t i = 0; i < job->head->learners; i++)
         if (load32(&job->seats[i].done) != 0)
             event_wake(&job->seats[i].space);
+}
+
+static void write_head(const struct local_learner *learner, struct slot *slot, float lr,
+                       float divisor)
+{
+    slot->version = learner->version;
+    slot->clock = load(&learner->job->head->round); /* sync: it cannot move before this is in */
+    slot->lr = lr;
+    slot->divisor = divisor;
+}
+
+/* A step that was made cannot be taken back: what was stepped goes to all. */
+static void publish_stepped(struct local_learner *learner)
+{
+    const struct replica *replica = learner->replica;
+    struct slot *slot = learner->gradient.slot;
+    replica_keep_stepped(learner, slot);
+    write_head(learner, slot, replica->along_lr, replica->along_divisor);
+    publish_replica(learner, slot);
+}
+
+void local_drop(struct local_learner *learner)
+{
+    if (learner->replica != NULL && replica_is_stepping(learner))
+        publish_stepped(learner);
+    else if (learner->taken && learner->own[0] == NULL)
+        queue_cancel(learner->job, learner->seat);
+    learner->taken = false;
+}
+
+static bool is_other_rate(const struct local_learner *learner, float lr, float divisor)
+{
+    const struct replica *replica = learner->replica;
+    return replica != NULL && replica_is_stepping(learner) &&
+           (lr != replica->along_lr || divisor != replica->along_divisor);
 }
 
 tri_status local_publish(struct local_learner *learner, float lr, float divisor, tri_error *err)
@@ -294,10 +323,10 @@ tri_status local_publish(struct local_learner *learner, float lr, float divisor,
     tri_status status = gradient_check(job, slot, err);
     if (status != TRI_OK)
         return status;
-    slot->version = learner->version;
-    slot->clock = load(&job->head->round); /* sync: it cannot move before this is in */
-    slot->lr = lr;
-    slot->divisor = divisor;
+    if (is_other_rate(learner, lr, divisor))
+        return fail(err, TRI_EARG, "learner %u publishes with another rate than it has stepped by",
+                    learner->seat);
+    write_head(learner, slot, lr, divisor);
     learner->wanted = slot->clock + 1;
     if (learner->push.on) {
         status = push_over(learner, err);

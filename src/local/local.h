@@ -305,6 +305,25 @@ struct local_pending {
 };
 void local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out);
 
+/* replicas, between local_take() and local_publish(): the learner itself steps this layer of its
+ * copy, while it passes over it anyway. The layer's factors are in the gradient; lr and divisor are
+ * those of local_publish(). True: before it publishes it adds -lr / divisor times its own gradient
+ * and those of these samples, each of which counts `by` times. False: it does not, and steps are
+ * made as ever: of layers of other forms, of common ones, when there are too many, in other modes.
+ * From the first True on the gradient is not dropped: local_drop() publishes what was stepped. */
+enum { LOCAL_OTHERS = TRI_OTHERS };
+struct local_other {
+    const float *u, *v; /* as in struct local_factors, of one sample */
+    const uint32_t *at;
+    float by;
+};
+struct local_others {
+    size_t count;
+    struct local_other at[LOCAL_OTHERS];
+};
+bool local_learn(struct local_learner *learner, uint32_t layer, float lr, float divisor,
+                 struct local_others *out);
+
 /* replicas: makes all steps that are still to be made: between two iterations, before a pause in
  * which others may want a copy. Of common layers that may mean to wait for the lock of who makes
  * such steps, and until nobody reads an old set: TRI_ETIMEOUT, TRI_EEVICTED. In other modes it does

@@ -60,14 +60,13 @@ static size_t scratch_floats(const struct local_job *job, size_t cap)
 
 bool stepper_make(const struct local_job *job, const struct pile_size *size, struct stepper *out)
 {
-    struct stepper made = {.kernel = inplace_kernel_at(0),
-                           .slots = (const float *)(const void *)job->slots};
+    struct stepper made = {.kernel = inplace_kernel_at(0)};
     made.u = mem_array(job->mem, size->cap * size->rows + 1, sizeof *made.u);
     made.by = mem_array(job->mem, size->cap + 1, sizeof *made.by);
-    made.begins = mem_array(job->mem, size->cap + 1, sizeof *made.begins);
+    made.met = mem_array(job->mem, size->cap + 1, sizeof *made.met);
     made.scratch = mem_array(job->mem, scratch_floats(job, size->cap) + 1, sizeof *made.scratch);
     made.product = mem_array(job->mem, 1, product_scratch_bytes());
-    const bool whole = made.u != NULL && made.by != NULL && made.begins != NULL &&
+    const bool whole = made.u != NULL && made.by != NULL && made.met != NULL &&
                        made.scratch != NULL && made.product != NULL;
     if (whole)
         *out = made;
@@ -80,7 +79,7 @@ void stepper_free(const struct mem *mem, struct stepper *stepper)
 {
     mem_free(mem, stepper->u);
     mem_free(mem, stepper->by);
-    mem_free(mem, stepper->begins);
+    mem_free(mem, stepper->met);
     mem_free(mem, stepper->scratch);
     mem_free(mem, stepper->product);
     *stepper = (struct stepper){0};
@@ -112,8 +111,7 @@ static void step_windows(const struct pile *pile, const struct stepper *stepper,
     float sum = 0;
     struct inplace_row step = {.w = weights + row * layer->cols,
                                .cols = layer->cols,
-                               .x = stepper->slots,
-                               .at = stepper->begins,
+                               .x = stepper->met,
                                .by = stepper->by,
                                .alpha = 1,
                                .next =
@@ -123,7 +121,7 @@ static void step_windows(const struct pile *pile, const struct stepper *stepper,
         const float by = window->rate * window->u[row];
         if (by == 0)
             continue;
-        stepper->begins[step.count] = (size_t)(window->v - stepper->slots) + window->at[row];
+        stepper->met[step.count] = window->v + window->at[row];
         stepper->by[step.count++] = by;
         sum += by;
     }

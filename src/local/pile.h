@@ -42,10 +42,9 @@ void pile_add(struct pile *pile, const struct local_layer *layer, const struct l
 /* Memory that steps need; one serves any number of piles. */
 struct stepper {
     const struct inplace_kernel *kernel;
-    const float *slots; /* where windows are counted from */
-    float *u;           /* of the rows that are stepped */
-    float *by;          /* of one row */
-    size_t *begins;     /* likewise */
+    float *u;          /* of the rows that are stepped */
+    float *by;         /* of one row */
+    const float **met; /* likewise: what it has met */
     float *scratch;
     void *product;
 };

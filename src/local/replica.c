@@ -8,39 +8,21 @@
  * it; if it comes to change it meanwhile, it rests. Nobody reads a copy while it changes, so a
  * learner that dies in the middle of a step has torn nothing.
  *
- * Steps by factors may also be left for later, in memory of the learner's own (local_pend()): then
- * the gradient counts, and its slot may be filled again, but the copy lacks it and the learner is
- * not quiet. It makes them when they are many (pile_up()), and (flush()) when somebody wants to
- * copy and before it sleeps or leaves. Of common layers, which are in no copy, that is sets.c.
+ * Or they are put in during the backward pass, by the learner itself (along.c): then it does not
+ * look again before the next. Steps of common layers, which are in no copy, are sets.c.
  *
  * The comments "replicas.pml: x" name the steps of verify/replicas.pml. */
 #include "local/replica.h"
 
 #include <stdio.h>
 
+#include "local/pile.h"
 #include "local/sets.h"
 #include "os/clock.h"
 
 enum {
     SPINS = 64,   /* looks before the first sleep */
     SAMPLES = 64, /* of factors that are stepped together, unless one gradient has more */
-    PENDING = 16, /* likewise that wait to be: one pass over the rows in eight iterations of two
-                     learners at mini-batch 1, for a little more work in each product */
-};
-
-struct replica {
-    float *weights;
-    uint64_t *upto; /* per learner: gradients that this iteration's weights have in them */
-    bool open;      /* upto is ahead of taken */
-    uint64_t least; /* of what those who read have taken of this one's, as it was seen last */
-    uint32_t *rows; /* per layer: so many are up to date */
-    bool *begun;    /* per layer: what is not factors is in */
-    uint32_t behind, half; /* layers that are not; half of what they were */
-    struct pile pile;
-    uint32_t pile_layer;  /* that it is of; LOCAL_ANY: of none */
-    struct pile *pending; /* per layer: steps still to be made; no memory before the first */
-    uint32_t owed;        /* layers with some */
-    struct stepper stepper;
 };
 
 /* ---- who has what ---- */
@@ -186,23 +168,6 @@ static bool pile_up_shared(struct local_learner *learner, uint32_t layer, bool o
 
 /* ---- a copy that changes ---- */
 
-/* Steps that were left for later. */
-static void make_pending(struct local_learner *learner, uint32_t layer)
-{
-    struct replica *replica = learner->replica;
-    if (replica->pending[layer].count == 0)
-        return;
-    step_all(learner, layer, &replica->pending[layer]); /* replicas.pml: flush */
-    replica->owed--;
-}
-
-/* Not those of common layers. */
-static void flush(struct local_learner *learner)
-{
-    for (uint32_t l = 0; l < learner->job->head->layer_count && learner->replica->owed > 0; l++)
-        make_pending(learner, l);
-}
-
 static void set_quiet(struct local_learner *learner, uint32_t quiet)
 {
     uint32_t *word = &learner->job->seats[learner->seat].quiet;
@@ -214,7 +179,7 @@ static tri_status settle(struct local_learner *learner, tri_error *err);
 
 /* The copy is about to change: not while somebody copies it. Either this learner sees the wish, or
  * who has it sees that the copy changes, and waits. */
-static void begin_change(struct local_learner *learner)
+void begin_change(struct local_learner *learner)
 {
     uint32_t word;
     set_quiet(learner, 0); /* replicas.pml: unquiet */
@@ -228,20 +193,20 @@ static void begin_change(struct local_learner *learner)
     }
 }
 
-/* Who owes steps stays as it is: the program may be in the middle of an iteration that reckons with
- * them. It sees a wish before the next. */
+/* Who owes steps to common layers stays as it is: the program may be in the middle of an iteration
+ * that reckons with them. It sees a wish before the next. */
 static void end_change(struct local_learner *learner)
 {
     uint32_t word;
-    if (learner->replica->owed > 0 || !sets_are_settled(learner))
+    if (!sets_are_settled(learner))
         return;
     set_quiet(learner, 1); /* replicas.pml: quiet */
     if (is_held(learner->job, learner->seat, &word))
         event_wake(&learner->job->head->news);
 }
 
-/* All that was looked at is in, or pending. */
-static void commit(struct local_learner *learner)
+/* All that was looked at is in. */
+void commit(struct local_learner *learner)
 {
     struct local_job *job = learner->job;
     struct replica *replica = learner->replica;
@@ -258,7 +223,7 @@ static void commit(struct local_learner *learner)
 }
 
 /* The first `rows` rows are up to date. */
-static void note_rows(struct local_learner *learner, uint32_t layer, uint32_t rows)
+void note_rows(struct local_learner *learner, uint32_t layer, uint32_t rows)
 {
     struct replica *replica = learner->replica;
     replica->rows[layer] = rows;
@@ -277,7 +242,7 @@ static void note_rows(struct local_learner *learner, uint32_t layer, uint32_t ro
 static void catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows)
 {
     struct replica *replica = learner->replica;
-    if (rows <= replica->rows[layer])
+    if (rows <= replica->rows[layer] || replica_is_stepping(learner))
         return;
     if (learner->job->layers[layer].common) {
         sets_take(learner, layer, replica->upto);
@@ -299,67 +264,21 @@ static void catch_up(struct local_learner *learner, uint32_t layer, uint32_t row
 
 void local_catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows)
 {
-    struct replica *replica = learner->replica;
-    if (replica == NULL)
-        return;
-    if (replica->pending[layer].count > 0) {
-        make_pending(learner, layer);
-        if (!replica->open)
-            end_change(learner);
-    }
-    catch_up(learner, layer, rows);
-}
-
-/* Whether there is memory for steps of this layer. */
-static bool open_pending(const struct local_job *job, uint32_t layer, struct pile *pile)
-{
-    const struct local_layer *shape = &job->layers[layer];
-    struct pile_size size = {0};
-    if (pile->cap > 0)
-        return true;
-    pile_size_add(shape, shape->max_factors > PENDING ? shape->max_factors : PENDING, &size);
-    return pile_make(job->mem, &size, pile);
-}
-
-static void pend(struct local_learner *learner, uint32_t layer, struct pile *pile)
-{
-    struct replica *replica = learner->replica;
-    const bool owed = pile->count > 0;
-    (void)pile_up(learner, layer, pile, true); /* replicas.pml: pend */
-    replica->owed += !owed && pile->count > 0;
-    replica->begun[layer] = true;
-    note_rows(learner, layer, learner->job->layers[layer].rows);
-}
-
-static void pending_of(const struct pile *pile, struct local_pending *out)
-{
-    out->count = pile->count;
-    out->u = pile->u;
-    out->v = pile->v;
+    if (learner->replica != NULL)
+        catch_up(learner, layer, rows);
 }
 
 void local_pend(struct local_learner *learner, uint32_t layer, struct local_pending *out)
 {
-    struct replica *replica = learner->replica;
-    *out = (struct local_pending){.weights = local_weights(learner, layer)};
-    if (replica == NULL)
-        return;
     const struct local_layer *shape = &learner->job->layers[layer];
-    if (shape->common) {
-        catch_up(learner, layer, shape->rows);
-        pending_of(sets_pile(learner, layer), out);
+    local_catch_up(learner, layer, shape->rows);
+    *out = (struct local_pending){.weights = local_weights(learner, layer)};
+    if (!shape->common)
         return;
-    }
-    struct pile *pile = &replica->pending[layer];
-    const bool in_part = replica->rows[layer] > 0 && replica->rows[layer] < shape->rows;
-    if (shape->max_factors == 0 || shape->window > 0 || in_part ||
-        !open_pending(learner->job, layer, pile)) {
-        local_catch_up(learner, layer, shape->rows);
-        return;
-    }
-    if (replica->rows[layer] == 0)
-        pend(learner, layer, pile);
-    pending_of(pile, out);
+    const struct pile *pile = sets_pile(learner, layer);
+    out->count = pile->count;
+    out->u = pile->u;
+    out->v = pile->v;
 }
 
 void local_copy(const struct local_learner *learner, uint32_t layer, float *weights, float *bias)
@@ -379,47 +298,65 @@ void local_copy(const struct local_learner *learner, uint32_t layer, float *weig
 
 /* ---- looking and taking ---- */
 
-static void look_now(struct local_learner *learner)
+/* What is there; this learner's own counts `own` more. */
+void look_at_heads(struct local_learner *learner, uint64_t own)
 {
     const struct local_job *job = learner->job;
     struct replica *replica = learner->replica;
-    sets_adopt(learner);
     const uint64_t *taken = taken_row(job, learner->seat);
     replica->open = false;
     for (uint32_t w = 0; w < job->head->learners; w++) {
-        replica->upto[w] = load(&job->seats[w].head); /* replicas.pml: LOOK */
+        replica->upto[w] =
+            load(&job->seats[w].head) + (w == learner->seat ? own : 0); /* replicas.pml: LOOK */
         replica->open = replica->open || replica->upto[w] > taken[w];
     }
     replica->behind = 0;
     for (uint32_t l = 0; l < job->head->layer_count; l++) { /* gradients were of some of them */
-        const bool behind = replica->open && load(&job->steps[l]) > 0;
+        const bool behind = replica->open && (own > 0 || load(&job->steps[l]) > 0);
         replica->rows[l] = behind ? 0 : job->layers[l].rows;
         replica->begun[l] = false;
         replica->behind += behind;
     }
     replica->half = replica->behind / 2;
     replica->pile_layer = LOCAL_ANY;
-    if (!replica->open)
+}
+
+static void look_now(struct local_learner *learner)
+{
+    sets_adopt(learner);
+    look_at_heads(learner, 0);
+    if (!learner->replica->open)
         end_change(learner);
 }
 
+/* The last iteration has looked already, and made the steps of what it found. */
+static void look_no_further(struct local_learner *learner)
+{
+    sets_adopt(learner);
+    end_change(learner);
+}
+
 /* Nothing is read any more of what the last iteration has read. */
-static tri_status look(struct local_learner *learner, tri_error *err)
+static tri_status look(struct local_learner *learner, bool further, tri_error *err)
 {
     begin_change(learner);
     /* Or who makes a set might wait for one who waits for the lock. */
     sets_let_go(learner); /* sets.pml: BEGIN: unpin */
     tri_status status = sets_relieve(learner, &learner->replica->stepper, err);
-    if (status == TRI_OK)
+    if (status != TRI_OK)
+        sets_adopt(learner);
+    else if (further)
         look_now(learner);
     else
-        sets_adopt(learner);
+        look_no_further(learner);
     return status;
 }
 
 void replica_take(struct local_learner *learner)
 {
     const struct local_job *job = learner->job;
+    if (replica_is_stepping(learner))
+        return;
     for (uint32_t l = 0; l < job->head->layer_count && learner->replica->open; l++)
         catch_up(learner, l, job->layers[l].rows);
     if (learner->replica->open)
@@ -449,7 +386,6 @@ static tri_status settle_sets(struct local_learner *learner, bool looks, tri_err
     if (looks && status == TRI_OK) {
         look_now(learner);
         replica_take(learner);
-        flush(learner);
     }
     if (status == TRI_OK)
         status = sets_make(learner, &learner->replica->stepper, err);
@@ -460,7 +396,6 @@ static tri_status settle_sets(struct local_learner *learner, bool looks, tri_err
 /* Everything that was taken is in the copy, and in the set that goes with it. */
 static tri_status settle(struct local_learner *learner, tri_error *err)
 {
-    flush(learner);
     if (sets_are_settled(learner))
         return TRI_OK;
     sets_let_go(learner);
@@ -474,10 +409,13 @@ tri_status local_settle(struct local_learner *learner, tri_error *err)
 {
     if (learner->replica == NULL)
         return TRI_OK;
+    tri_status status = replica_check(learner, err);
+    if (status != TRI_OK)
+        return status;
     replica_take(learner);
     if (is_quiet(&learner->job->seats[learner->seat]))
         return TRI_OK;
-    tri_status status = settle(learner, err);
+    status = settle(learner, err);
     end_change(learner);
     return status;
 }
@@ -485,17 +423,19 @@ tri_status local_settle(struct local_learner *learner, tri_error *err)
 bool replica_take_all(struct local_learner *learner)
 {
     replica_take(learner);
-    if (look(learner, NULL) != TRI_OK)
+    if (look(learner, true, NULL) != TRI_OK)
         return false;
     const bool some = learner->replica->open;
     replica_take(learner);
-    flush(learner);
     end_change(learner);
     return some;
 }
 
 tri_status replica_flush(struct local_learner *learner, tri_error *err)
 {
+    tri_status status = replica_check(learner, err);
+    if (status != TRI_OK)
+        return status;
     if (learner->sets == NULL) {
         (void)replica_take_all(learner);
         return TRI_OK;
@@ -503,7 +443,7 @@ tri_status replica_flush(struct local_learner *learner, tri_error *err)
     replica_take(learner);
     begin_change(learner);
     sets_let_go(learner);
-    tri_status status = settle_sets(learner, true, err);
+    status = settle_sets(learner, true, err);
     if (status != TRI_OK)
         sets_adopt(learner);
     end_change(learner);
@@ -558,11 +498,16 @@ static tri_status wait_for_room(struct local_learner *learner, tri_error *err)
 
 tri_status replica_refresh(struct local_learner *learner, tri_error *err)
 {
-    replica_take(learner);
-    tri_status status = wait_for_room(learner, err);
+    struct replica *replica = learner->replica;
+    tri_status status = replica_check(learner, err);
     if (status != TRI_OK)
         return status;
-    status = look(learner, err);
+    replica_take(learner);
+    status = wait_for_room(learner, err);
+    if (status != TRI_OK)
+        return status;
+    status = look(learner, !replica->along, err);
+    replica->along = false;
     learner->version = version_of_row(learner->job, learner->replica->upto);
     return status;
 }
@@ -593,11 +538,9 @@ tri_status replica_open(struct local_learner *learner, tri_error *err)
     replica->upto = mem_array(job->mem, head->learners, sizeof *replica->upto);
     replica->rows = mem_array(job->mem, head->layer_count, sizeof *replica->rows);
     replica->begun = mem_array(job->mem, head->layer_count, sizeof *replica->begun);
-    replica->pending = mem_array(job->mem, head->layer_count, sizeof *replica->pending);
     for (uint32_t l = 0; l < head->layer_count && replica->rows != NULL; l++)
         replica->rows[l] = job->layers[l].rows;
-    if (replica->upto == NULL || replica->rows == NULL || replica->begun == NULL ||
-        replica->pending == NULL)
+    if (replica->upto == NULL || replica->rows == NULL || replica->begun == NULL)
         return fail_nomem(err, "a learner's weights");
     tri_status status = make_steps(job, replica, err);
     if (status == TRI_OK)
@@ -614,9 +557,6 @@ void replica_close(struct local_learner *learner)
     const struct mem *mem = learner->job->mem;
     if (replica == NULL)
         return;
-    for (uint32_t l = 0; l < learner->job->head->layer_count && replica->pending != NULL; l++)
-        pile_free(mem, &replica->pending[l]);
-    mem_free(mem, replica->pending);
     pile_free(mem, &replica->pile);
     stepper_free(mem, &replica->stepper);
     mem_free(mem, replica->upto);

@@ -75,6 +75,7 @@ size_t inplace_scratch_floats(const struct dense_shape *shape)
 struct block {
     const struct inplace_kernel *kernel;
     const struct inplace_dense *p;
+    size_t batch; /* with others */
     size_t row, rows;
     uint32_t steps[BLOCK_ROWS]; /* rows that have a gradient */
     size_t count;
@@ -85,6 +86,9 @@ static bool is_zero(const struct inplace_dense *p, size_t row)
 {
     for (size_t k = 0; k < p->shape.batch; k++)
         if (p->dy[k * p->shape.rows + row] != 0)
+            return false;
+    for (size_t k = 0; k < p->other_count; k++)
+        if (p->others[k].dy[row] != 0)
             return false;
     return true;
 }
@@ -103,22 +107,37 @@ static void list_rows(struct block *block)
 /* Rows that fill no tile come one by one, but stand side by side as those of a tile do. */
 static void pack_dy(const struct block *block)
 {
-    const struct dense_shape *shape = &block->p->shape;
-    const size_t tile = block->kernel->rows;
+    const struct inplace_dense *p = block->p;
+    const size_t tile = block->kernel->rows, batch = p->shape.batch;
     for (size_t i = 0; i < block->count; i++) {
-        float *to = block->dy + i / tile * tile * shape->batch + i % tile;
-        for (size_t k = 0; k < shape->batch; k++)
-            to[k * tile] = block->p->dy[k * shape->rows + block->steps[i]];
+        const size_t row = block->steps[i];
+        float *to = block->dy + i / tile * tile * block->batch + i % tile;
+        for (size_t k = 0; k < batch; k++)
+            to[k * tile] = p->dy[k * p->shape.rows + row];
+        for (size_t k = 0; k < p->other_count; k++)
+            to[(batch + k) * tile] = p->others[k].by * p->others[k].dy[row];
     }
+}
+
+static void pack_one(const float *from, size_t cols, size_t packed, float *to)
+{
+    memcpy(to, from, cols * sizeof *to);
+    memset(to + cols, 0, (packed - cols) * sizeof *to);
 }
 
 static void pack(const float *from, const struct dense_shape *shape, size_t cols, size_t packed,
                  float *to)
 {
-    for (size_t k = 0; k < shape->batch; k++, from += shape->cols, to += packed) {
-        memcpy(to, from, cols * sizeof *to);
-        memset(to + cols, 0, (packed - cols) * sizeof *to);
-    }
+    for (size_t k = 0; k < shape->batch; k++)
+        pack_one(from + k * shape->cols, cols, packed, to + k * packed);
+}
+
+static void pack_x(const struct block *block, size_t col, size_t cols, size_t packed)
+{
+    const struct inplace_dense *p = block->p;
+    pack(p->x + col, &p->shape, cols, packed, block->x);
+    for (size_t k = 0; k < p->other_count; k++)
+        pack_one(p->others[k].x + col, cols, packed, block->x + (p->shape.batch + k) * packed);
 }
 
 /* The columns from `col` on. Where dx begins, there is nothing yet. */
@@ -136,10 +155,11 @@ static void step_panel(const struct block *block, size_t col, size_t packed)
                                   .x = p->keeps ? NULL : block->x,
                                   .dx = p->dx != NULL ? block->dx : NULL,
                                   .dy = block->dy,
-                                  .batch = shape->batch,
+                                  .batch = block->batch,
+                                  .back = shape->batch,
                                   .alpha = p->alpha};
     if (!p->keeps)
-        pack(p->x + col, shape, cols, packed, block->x);
+        pack_x(block, col, cols, packed);
     if (p->dx != NULL && (p->adds || block->row > 0))
         pack(p->dx + col, shape, cols, packed, block->dx);
     else if (p->dx != NULL)
@@ -157,6 +177,8 @@ static void step_bias(const struct inplace_kernel *kernel, const struct inplace_
     for (size_t k = 0; k < p->shape.batch; k++)
         for (size_t m = 0; m < rows; m++)
             sums[m] += p->dy[k * rows + m];
+    for (size_t k = 0; k < p->other_count; k++)
+        kernel->add(p->others[k].by, p->others[k].dy, sums, rows);
     kernel->add(p->alpha, sums, p->bias, rows);
 }
 
@@ -164,12 +186,14 @@ void inplace_dense(const struct inplace_kernel *kernel, const struct inplace_den
                    float *scratch)
 {
     const struct dense_shape *shape = &p->shape;
-    const size_t packed = panel_cols(shape), rows = block_rows(shape);
+    const struct dense_shape all = {shape->rows, shape->cols, shape->batch + p->other_count};
+    const size_t packed = panel_cols(&all), rows = block_rows(&all);
     struct block block;
     block.kernel = kernel;
     block.p = p;
+    block.batch = all.batch;
     block.x = scratch;
-    block.dx = block.x + shape->batch * packed;
+    block.dx = block.x + all.batch * packed;
     block.dy = block.dx + shape->batch * packed;
     for (block.row = 0; block.row < shape->rows; block.row += rows) {
         block.rows = least(rows, shape->rows - block.row);

@@ -35,38 +35,48 @@ struct inplace_kernel; /* the code for one kind of processor */
 const struct inplace_kernel *inplace_kernel_at(size_t i);
 const char *inplace_kernel_name(const struct inplace_kernel *kernel); /* static */
 
+/* A sample of somebody else's, whose step is made on the way: rows floats, of which each counts
+ * `by` times, and cols floats. */
+struct inplace_other {
+    const float *dy, *x;
+    float by;
+};
+
 /* A fully connected layer, after forward. Rows of w lie one behind the other, at any address. */
 struct inplace_dense {
     struct dense_shape shape;
     float *w, *bias;     /* stepped; bias may be NULL */
     const float *x, *dy; /* batch x cols, batch x rows */
     float *dx;           /* batch x cols; NULL: not wanted */
-    bool keeps;          /* the weights as they are, and fetches them to be read: dx, which must
-                            be wanted, is the same. bias, x and alpha are not looked at */
-    bool adds;           /* to what is in dx */
-    float alpha;         /* -lr / samples, say */
+    /* Further samples, behind those of the batch: in the sums of steps, not in dx. Not with
+     * `keeps`. */
+    const struct inplace_other *others;
+    size_t other_count;
+    bool keeps;  /* the weights as they are, and fetches them to be read: dx, which must
+                    be wanted, is the same. bias, x and alpha are not looked at */
+    bool adds;   /* to what is in dx */
+    float alpha; /* -lr / samples, say */
     /* The row to begin with; from the last it goes on with row 0. Learners that work on the same
      * rows at the same time slow each other down. Sums over rows begin there, too. */
     size_t first;
 };
-size_t inplace_scratch_floats(const struct dense_shape *shape);
+size_t inplace_scratch_floats(const struct dense_shape *shape); /* others count for its batch */
 void inplace_dense(const struct inplace_kernel *kernel, const struct inplace_dense *p,
                    float *scratch);
 
-/* One row, and for each of `count` samples where in x and dx the values begin that it met:
+/* One row, and for each of `count` samples the values that it met:
  *
- *     dx[at[k] + i] = fma(by[k], w[i], dx[at[k] + i])
- *     w[i]          = fma(alpha, sum over k of by[k] * x[at[k] + i], w[i])
+ *     dx[k][i] = fma(by[k], w[i], dx[k][i]), of the first `back` samples
+ *     w[i]     = fma(alpha, sum over k of by[k] * x[k][i], w[i])
  *
  * The parts of dx may overlap. */
 struct inplace_row {
     float *w;
     size_t cols;
-    const float *x;
-    float *dx;        /* NULL: not wanted */
-    const size_t *at; /* count of them, as of by */
+    const float *const *x; /* count of them, as of by */
+    float *const *dx;      /* back of them */
     const float *by;
-    size_t count;
+    size_t count, back;
     float alpha;
     const float *next; /* the row that is stepped after this one, fetched meanwhile; NULL: none */
 };

@@ -28,6 +28,7 @@ struct inplace_strip {
     float *dx;       /* NULL: not wanted */
     const float *dy; /* for each tile of rows: batch times as many */
     size_t batch;
+    size_t back; /* of these, the first so many have a dx */
     float alpha;
 };
 

@@ -61,7 +61,7 @@ static inline vec vec_fma(vec a, vec b, vec c) /* a * b + c, rounded once */
 
 /* What a tile is made for: constants for the compiler. */
 struct tile {
-    size_t rows, batch; /* batch 0: whatever it is */
+    size_t rows, batch, back; /* batch 0: whatever it is, and back */
     bool wants_dx, steps;
 };
 
@@ -77,6 +77,7 @@ INLINE void tile_step(const struct inplace_strip *s, const struct places *p, con
                       size_t n, size_t count, const struct tile t)
 {
     const size_t batch = t.batch > 0 ? t.batch : s->batch, packed = s->packed;
+    const size_t back = !t.wants_dx ? 0 : t.batch > 0 ? t.back : s->back;
     const vec alpha = vec_all(s->alpha);
     vec w[TILE_ROWS], g[TILE_ROWS];
     UNROLL
@@ -84,20 +85,25 @@ INLINE void tile_step(const struct inplace_strip *s, const struct places *p, con
         w[r] = count == VEC_FLOATS ? vec_load(p->w[r] + n) : vec_load_part(p->w[r] + n, count);
         g[r] = vec_all(0);
     }
-    for (size_t k = 0; k < batch; k++, dy += TILE_ROWS) {
+    size_t k = 0;
+    for (; k < back; k++, dy += TILE_ROWS) {
         const vec xs = t.steps ? vec_load(s->x + k * packed + n) : alpha;
-        float *dx = t.wants_dx ? s->dx + k * packed + n : NULL;
-        vec sum = t.wants_dx ? vec_load(dx) : xs;
+        float *dx = s->dx + k * packed + n;
+        vec sum = vec_load(dx);
         UNROLL
         for (size_t r = 0; r < t.rows; r++) {
             const vec by = vec_all(dy[r]);
             if (t.steps)
                 g[r] = vec_fma(by, xs, g[r]);
-            if (t.wants_dx)
-                sum = vec_fma(by, w[r], sum);
+            sum = vec_fma(by, w[r], sum);
         }
-        if (t.wants_dx)
-            vec_store(dx, sum);
+        vec_store(dx, sum);
+    }
+    for (; k < batch; k++, dy += TILE_ROWS) {
+        const vec xs = vec_load(s->x + k * packed + n);
+        UNROLL
+        for (size_t r = 0; r < t.rows; r++)
+            g[r] = vec_fma(vec_all(dy[r]), xs, g[r]);
     }
     if (!t.steps)
         return;
@@ -148,31 +154,34 @@ INLINE void places_of(const struct inplace_strip *s, size_t first, const size_t 
     }
 }
 
-INLINE void strip_run(const struct inplace_strip *s, const size_t batch, const bool wants_dx,
-                      const bool steps)
+INLINE void strip_run(const struct inplace_strip *s, const struct tile like)
 {
+    const struct tile many = {TILE_ROWS, like.batch, like.back, like.wants_dx, like.steps};
+    const struct tile one = {1, like.batch, like.back, like.wants_dx, like.steps};
     struct places places;
     size_t i = 0;
     const float *dy = s->dy;
     for (; i + TILE_ROWS <= s->count; i += TILE_ROWS, dy += TILE_ROWS * s->batch) {
         places_of(s, i, TILE_ROWS, &places);
-        tile_run(s, &places, dy, (struct tile){TILE_ROWS, batch, wants_dx, steps});
+        tile_run(s, &places, dy, many);
     }
     for (; i < s->count; i++, dy++) {
         places_of(s, i, 1, &places);
-        tile_run(s, &places, dy, (struct tile){1, batch, wants_dx, steps});
+        tile_run(s, &places, dy, one);
     }
 }
 
-/* One sample and two are by far the most common where it matters. */
+/* One sample and two, and one of another's, are by far the most common where it matters. */
 INLINE void strip_any(const struct inplace_strip *s, const bool wants_dx, const bool steps)
 {
     if (s->batch == 1)
-        strip_run(s, 1, wants_dx, steps);
-    else if (s->batch == 2)
-        strip_run(s, 2, wants_dx, steps);
+        strip_run(s, (struct tile){0, 1, 1, wants_dx, steps});
+    else if (s->batch == 2 && s->back == 2)
+        strip_run(s, (struct tile){0, 2, 2, wants_dx, steps});
+    else if (s->batch == 2 && steps)
+        strip_run(s, (struct tile){0, 2, 1, wants_dx, steps});
     else
-        strip_run(s, 0, wants_dx, steps);
+        strip_run(s, (struct tile){0, 0, 0, wants_dx, steps});
 }
 
 /* A copy of what is told: a store of a vector might change any other memory, for all that the
@@ -201,22 +210,26 @@ INLINE void row_step(const struct inplace_row *r, size_t n, const size_t vecs, s
         w[v] = whole ? vec_load(at) : vec_load_part(at, part);
         g[v] = vec_all(0);
     }
-    for (size_t k = 0; k < r->count; k++) {
+    for (size_t k = 0; wants_dx && k < r->back; k++) {
         const vec by = vec_all(r->by[k]);
-        const float *x = r->x + r->at[k] + n;
-        float *dx = wants_dx ? r->dx + r->at[k] + n : NULL;
+        float *dx = r->dx[k] + n;
         UNROLL
         for (size_t v = 0; v < vecs; v++) {
-            const float *from = x + v * VEC_FLOATS;
-            g[v] = vec_fma(by, whole ? vec_load(from) : vec_load_part(from, part), g[v]);
-            if (!wants_dx)
-                continue;
             float *to = dx + v * VEC_FLOATS;
             const vec sum = vec_fma(by, w[v], whole ? vec_load(to) : vec_load_part(to, part));
             if (whole)
                 vec_store(to, sum);
             else
                 vec_store_part(to, sum, part);
+        }
+    }
+    for (size_t k = 0; k < r->count; k++) {
+        const vec by = vec_all(r->by[k]);
+        const float *x = r->x[k] + n;
+        UNROLL
+        for (size_t v = 0; v < vecs; v++) {
+            const float *from = x + v * VEC_FLOATS;
+            g[v] = vec_fma(by, whole ? vec_load(from) : vec_load_part(from, part), g[v]);
         }
     }
     UNROLL
@@ -251,7 +264,7 @@ INLINE void row_run(const struct inplace_row *r, const bool wants_dx)
 RACES static void row(const struct inplace_row *told)
 {
     const struct inplace_row r = *told;
-    if (r.dx != NULL)
+    if (r.back > 0)
         row_run(&r, true);
     else
         row_run(&r, false);

@@ -21,13 +21,14 @@ struct rank {
     float mean; /* of a layer at the end */
     uint32_t crc;
     uint64_t applied, first;
+    uint64_t learned, others; /* steps that it has made itself, and those of others among them */
     uint64_t kept[2];
 };
 
 /* What the ranks do. */
 struct plan {
     const char *local, *optimizer, *folder;
-    bool locked, copies, in_place, resume, reads_pending;
+    bool locked, copies, in_place, resume, reads_pending, learns;
     uint32_t ranks;
     uint64_t clocks;
 };
@@ -104,14 +105,44 @@ static tri_status start_rank(struct rank *rank)
     return status == TRI_OK ? tri_start(rank->job, &rank->err) : status;
 }
 
+/* parameters -= rate x (its own gradient, and those of others) */
+static void step_by(float rate, const float *u, const float *v, float *weights)
+{
+    for (size_t m = 0; m < ROWS; m++) {
+        for (size_t n = 0; n < COLS; n++)
+            weights[m * COLS + n] -= rate * u[m] * v[n];
+        weights[MATRIX + m] -= rate * u[m];
+    }
+}
+
+static tri_status learn(struct rank *rank, const tri_update_info *update)
+{
+    float *weights, *bias;
+    tri_learning learning = {.steps = 9, .count = 9};
+    const float rate = update->lr / (float)update->count;
+    tri_status status = tri_learn(rank->job, FC, update, &learning, &rank->err);
+    if (status == TRI_OK)
+        status = tri_shared(rank->job, FC, &weights, &bias, &rank->err);
+    if (status != TRI_OK || learning.steps == 0)
+        return status;
+    rank->learned++;
+    rank->others += learning.count;
+    for (uint32_t k = 0; k < K; k++)
+        step_by(rate, update->u + (size_t)k * ROWS, update->v + (size_t)k * COLS, weights);
+    for (uint32_t k = 0; k < learning.count; k++)
+        step_by(rate * learning.others[k].by, learning.others[k].u, learning.others[k].v, weights);
+    return TRI_OK;
+}
+
 /* All values of fc go down by 1 with lr 1, whatever the form; so do two rows of embed. */
 static tri_status give(struct rank *rank, uint64_t clock, uint32_t samples)
 {
+    const bool learns = rank->plan->learns;
     float u[K * ROWS], v[K * COLS], dense[MATRIX], bias[ROWS], rows[2 * COLS];
     const uint32_t numbers[] = {1, 7};
     tri_update_info fc = TRI_UPDATE_INIT, embed = TRI_UPDATE_INIT;
     for (int i = 0; i < K * ROWS; i++)
-        u[i] = (float)samples / K;
+        u[i] = (learns ? 2 : 1) * (float)samples / K;
     for (int i = 0; i < K * COLS; i++)
         v[i] = 1;
     for (size_t i = 0; i < MATRIX; i++)
@@ -120,7 +151,8 @@ static tri_status give(struct rank *rank, uint64_t clock, uint32_t samples)
         bias[i] = (float)samples;
     for (size_t i = 0; i < 2 * (size_t)COLS; i++)
         rows[i] = (float)samples;
-    fc.lr = embed.lr = 1;
+    fc.lr = learns ? 0.5F : 1; /* as many steps, by another rate than that of the other layer */
+    embed.lr = 1;
     fc.count = embed.count = samples;
     if (clock % 2 == 0 || strcmp(tri_scheme_of(rank->job, FC), "sfb") == 0) {
         fc.u = u;
@@ -134,7 +166,9 @@ static tri_status give(struct rank *rank, uint64_t clock, uint32_t samples)
     embed.row_numbers = numbers;
     embed.row_count = 2;
     tri_status status = tri_update(rank->job, EMBED, &embed, &rank->err);
-    return status == TRI_OK ? tri_update(rank->job, FC, &fc, &rank->err) : status;
+    if (status != TRI_OK)
+        return status;
+    return learns ? learn(rank, &fc) : tri_update(rank->job, FC, &fc, &rank->err);
 }
 
 static tri_status step_in_place(struct rank *rank, float *places[LAYERS])
@@ -157,8 +191,9 @@ static tri_status train(struct rank *rank)
     tri_get_stats(rank->job, &stats);
     uint64_t clock = rank->first = stats.clocks;
     status = tri_save(rank->job, rank->plan->clocks, &rank->err);
-    for (uint32_t i = 0; i < LAYERS && rank->plan->in_place && status == TRI_OK; i++)
-        status = tri_shared(rank->job, i, &places[i], &bias, &rank->err);
+    for (uint32_t i = 0; i < LAYERS && status == TRI_OK; i++)
+        if (rank->plan->in_place || (rank->plan->learns && i == FC))
+            status = tri_shared(rank->job, i, &places[i], &bias, &rank->err);
     while (clock < rank->plan->clocks && status == TRI_OK) {
         for (uint32_t i = 0; i < LAYERS && status == TRI_OK; i++)
             status = tri_sync(rank->job, i, &rank->err);
@@ -270,6 +305,109 @@ TEST(with_replicas_every_gradient_is_in_the_copy_of_each_rank)
     }
 }
 
+static void refused(tri_status status, const tri_error *err, const char *text)
+{
+    if (status != TRI_EARG || strstr(err->text, text) == NULL)
+        fail_msg("%s: '%s' instead of '%s'", tri_status_name(status), err->text, text);
+}
+
+static void open_one(struct rank *rank, struct plan *plan)
+{
+    memset(rank, 0, sizeof *rank);
+    rank->plan = plan;
+    assert_int_equal(open_rank(rank), TRI_OK);
+    assert_int_equal(start_rank(rank), TRI_OK);
+    assert_int_equal(tri_sync(rank->job, FC, NULL), TRI_OK);
+    assert_int_equal(tri_sync(rank->job, EMBED, NULL), TRI_OK);
+}
+
+/* Each gradient is in each copy once, whoever puts it there; ranks count and weigh differently. */
+TEST(with_replicas_the_program_may_make_the_steps)
+{
+    struct rank ranks[RANKS];
+    const struct plan plan = {.local = "replicas", .ranks = RANKS, .clocks = 60, .learns = true};
+    (void)state;
+    run(&plan, ranks);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        check_end(&ranks[r], RANKS * 60);
+        assert_int_equal(ranks[r].applied, RANKS * 60);
+        assert_true(ranks[r].learned > 0 && ranks[r].learned <= 60);
+    }
+}
+
+/* By turns in one thread: the second is told of what the first has published. */
+TEST(the_samples_of_others_come_with_what_they_count)
+{
+    struct plan plan = {.ranks = 2, .learns = true};
+    struct rank ranks[2];
+    uint64_t clock;
+    (void)state;
+    (void)setenv("TRIDENT_LOCAL", "replicas", 1);
+    for (int r = 0; r < 2; r++) {
+        ranks[r] = (struct rank){.number = r, .plan = &plan};
+        assert_int_equal(open_rank(&ranks[r]), TRI_OK);
+        assert_int_equal(start_rank(&ranks[r]), TRI_OK);
+        float *weights, *bias;
+        assert_int_equal(tri_shared(ranks[r].job, FC, &weights, &bias, NULL), TRI_OK);
+        assert_int_equal(tri_sync(ranks[r].job, FC, NULL), TRI_OK);
+        assert_int_equal(tri_sync(ranks[r].job, EMBED, NULL), TRI_OK);
+    }
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(give(&ranks[r], 0, 1 + (uint32_t)r), TRI_OK);
+        assert_int_equal(tri_clock(ranks[r].job, &clock, NULL), TRI_OK);
+        assert_int_equal(ranks[r].others, r * K);
+    }
+    for (int r = 0; r < 2; r++) {
+        float *weights, *bias;
+        assert_int_equal(tri_sync(ranks[r].job, FC, NULL), TRI_OK);
+        assert_int_equal(tri_shared(ranks[r].job, FC, &weights, &bias, NULL), TRI_OK);
+        for (size_t i = 0; i < MATRIX; i++)
+            assert_float_equal(weights[i], -1 - (float)r, 1e-5); /* rank 0 has not looked again */
+        assert_float_equal(bias[ROWS - 1], -1 - (float)r, 1e-5);
+    }
+    tri_close(ranks[1].job);
+    assert_int_equal(tri_finish(ranks[0].job, NULL), TRI_OK);
+    tri_close(ranks[0].job);
+}
+
+TEST(elsewhere_learning_is_an_update)
+{
+    struct plan plan = {.ranks = 1};
+    struct rank rank;
+    float u[K * ROWS], v[K * COLS];
+    tri_update_info update = TRI_UPDATE_INIT;
+    tri_learning learning;
+    uint64_t clock;
+    (void)state;
+    for (int i = 0; i < K * ROWS; i++)
+        u[i] = 1;
+    for (int i = 0; i < K * COLS; i++)
+        v[i] = 1;
+    update.u = u;
+    update.v = v;
+    update.factor_rows = K;
+    update.lr = 1.0F / K;
+    for (int mode = 0; mode < 3; mode++) {
+        (void)setenv("TRIDENT_MODE", mode == 0 ? "network" : "local", 1);
+        (void)setenv("TRIDENT_LOCAL", mode == 1 ? "direct" : "replicas", 1);
+        open_one(&rank, &plan);
+        const float before = rank.weights[FC][0]; /* which is where it is read: no place is asked */
+        for (int i = 0; i < 3; i++) {
+            learning = (tri_learning){.steps = 9, .count = 9};
+            assert_int_equal(tri_sync(rank.job, FC, &rank.err), TRI_OK);
+            assert_int_equal(tri_learn(rank.job, FC, &update, &learning, &rank.err), TRI_OK);
+            assert_int_equal(learning.steps, 0);
+            assert_int_equal(learning.count, 0);
+            assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
+        }
+        refused(tri_learn(rank.job, FC, NULL, &learning, &rank.err), &rank.err, "tri_learn got no");
+        refused(tri_learn(rank.job, FC, &update, NULL, &rank.err), &rank.err, "nowhere to say");
+        assert_int_equal(tri_finish(rank.job, &rank.err), TRI_OK);
+        assert_float_equal(rank.weights[FC][0], before - 3, 1e-4);
+        tri_close(rank.job);
+    }
+}
+
 TEST(a_round_is_one_step_with_the_mean_of_all_samples)
 {
     (void)state;
@@ -329,22 +467,6 @@ TEST(a_job_goes_on_from_its_checkpoint)
 }
 
 /* ---- what is refused ---- */
-
-static void open_one(struct rank *rank, struct plan *plan)
-{
-    memset(rank, 0, sizeof *rank);
-    rank->plan = plan;
-    assert_int_equal(open_rank(rank), TRI_OK);
-    assert_int_equal(start_rank(rank), TRI_OK);
-    assert_int_equal(tri_sync(rank->job, FC, NULL), TRI_OK);
-    assert_int_equal(tri_sync(rank->job, EMBED, NULL), TRI_OK);
-}
-
-static void refused(tri_status status, const tri_error *err, const char *text)
-{
-    if (status != TRI_EARG || strstr(err->text, text) == NULL)
-        fail_msg("%s: '%s' instead of '%s'", tri_status_name(status), err->text, text);
-}
 
 TEST(layers_of_one_iteration_may_differ_in_lr_with_sgd_alone)
 {
@@ -505,53 +627,6 @@ TEST(with_replicas_rows_are_synced_as_they_are_read)
     tri_close(rank.job);
 }
 
-/* What is still to come is told, and is stepped when somebody asks for the weights. */
-TEST(with_replicas_steps_may_be_left_for_later)
-{
-    struct plan plan = {.ranks = 1};
-    struct rank rank;
-    tri_pending steps = {.count = 9};
-    float *weights, *bias;
-    uint64_t clock;
-    (void)state;
-    (void)setenv("TRIDENT_LOCAL", "replicas", 1);
-    open_one(&rank, &plan);
-    refused(tri_sync_pending(rank.job, FC, NULL, &rank.err), &rank.err, "nowhere to put");
-    /* What is not read in place is copied, with all steps. */
-    const float before = rank.weights[FC][0];
-    assert_int_equal(give(&rank, 0, 2), TRI_OK);
-    assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
-    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
-    assert_int_equal(steps.count, 0);
-    assert_float_equal(rank.weights[FC][0], before - 1, 1e-6);
-    assert_int_equal(tri_shared(rank.job, FC, &weights, &bias, &rank.err), TRI_OK);
-    const float first = weights[0], first_bias = bias[0];
-    for (uint64_t i = 0; i < 2; i++) {
-        assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
-        assert_int_equal(steps.count, i * K);
-        assert_int_equal(tri_sync(rank.job, EMBED, &rank.err), TRI_OK);
-        assert_int_equal(give(&rank, i, 2), TRI_OK);
-        assert_int_equal(tri_clock(rank.job, &clock, &rank.err), TRI_OK);
-    }
-    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
-    assert_int_equal(steps.count, 2 * K);
-    float sum = 0, bias_sum = 0;
-    for (uint32_t k = 0; k < steps.count; k++) {
-        sum += steps.u[(size_t)k * ROWS] * steps.v[(size_t)k * COLS];
-        bias_sum += steps.u[(size_t)k * ROWS];
-    }
-    assert_true(sum != 0 && bias_sum != 0);
-    assert_float_equal(weights[0], first, 0);
-    assert_int_equal(tri_sync(rank.job, FC, &rank.err), TRI_OK);
-    assert_float_equal(weights[0], first + sum, 1e-5);
-    assert_float_equal(bias[0], first_bias + bias_sum, 1e-5);
-    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK);
-    assert_int_equal(steps.count, 0);
-    assert_int_equal(tri_finish(rank.job, &rank.err), TRI_OK);
-    assert_int_equal(tri_sync_pending(rank.job, FC, &steps, &rank.err), TRI_OK); /* as tri_sync */
-    tri_close(rank.job);
-}
-
 /* What one rank reads is w, and what is to come. */
 static float first_weight(struct rank *rank, float *bias)
 {
@@ -578,6 +653,7 @@ TEST(with_replicas_a_large_layer_lies_there_once)
     (void)setenv("TRIDENT_LOCAL", "replicas", 1);
     (void)setenv("TRIDENT_LOCAL_COMMON", "1", 1);
     open_one(&rank, &plan);
+    refused(tri_sync_pending(rank.job, FC, NULL, &rank.err), &rank.err, "nowhere to put");
     const float first = rank.weights[FC][0], first_bias = rank.bias[0];
     assert_int_equal(tri_shared(rank.job, FC, &weights, &bias, &rank.err), TRI_OK);
     assert_null(weights);
@@ -675,8 +751,11 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(with_replicas_rows_are_synced_as_they_are_read, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(with_replicas_steps_may_be_left_for_later, set_up,
+        cmocka_unit_test_setup_teardown(with_replicas_the_program_may_make_the_steps, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_samples_of_others_come_with_what_they_count, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(elsewhere_learning_is_an_update, set_up, tear_down),
         cmocka_unit_test_setup_teardown(with_replicas_a_large_layer_lies_there_once, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(windows_are_for_replicas, set_up, tear_down),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "engine/batch.h"
 #include "engine/check.h"
 #include "engine/net.h"
@@ -255,6 +256,215 @@ TEST(each_layer_is_told_of_when_it_has_been_stepped)
     net_free(net);
 }
 
+/* ---- steps of others, along the way ---- */
+
+enum { LAYERS_MOST = 8 };
+
+/* Samples of somebody else for each layer that can take them. */
+struct company {
+    struct net *net;
+    size_t count;
+    float *u[LAYERS_MOST], *v[LAYERS_MOST];
+    uint32_t *at[LAYERS_MOST];
+    size_t asked, ready, told; /* learns(), ready(), layers that were to be stepped */
+    size_t here;               /* every `here`th layer is */
+};
+
+static size_t width_of(const struct param *param)
+{
+    return param->as_windows ? param->window_floats : param->cols;
+}
+
+static void company_init(struct company *company, struct net *net, size_t count)
+{
+    *company = (struct company){.net = net, .count = count, .here = 1};
+    struct rng rng;
+    rng_init(&rng, count);
+    assert_true(net_params(net) <= LAYERS_MOST);
+    for (size_t i = 0; i < net_params(net); i++) {
+        const struct param *param = net_param(net, i);
+        const size_t us = count * param->rows, vs = count * width_of(param);
+        company->u[i] = calloc(us + 1, sizeof(float));
+        company->v[i] = calloc(vs + 1, sizeof(float));
+        company->at[i] = calloc(us + 1, sizeof(uint32_t));
+        assert_true(company->u[i] != NULL && company->v[i] != NULL && company->at[i] != NULL);
+        for (size_t k = 0; k < us; k++) {
+            company->u[i][k] = rng_below(&rng, 2) == 0 ? 0 : 0.1F * (float)rng_normal(&rng);
+            if (param->as_windows)
+                company->at[i][k] =
+                    (uint32_t)rng_below(&rng, param->window_floats - param->cols + 1);
+        }
+        for (size_t k = 0; k < vs; k++)
+            company->v[i][k] = 0.1F * (float)rng_normal(&rng);
+    }
+}
+
+static void company_fini(struct company *company)
+{
+    for (size_t i = 0; i < net_params(company->net); i++) {
+        free(company->u[i]);
+        free(company->v[i]);
+        free(company->at[i]);
+    }
+}
+
+static float by_of(size_t k)
+{
+    return k % 3 == 0 ? 1 : 0.25F * (float)k;
+}
+
+static bool join_in(void *ctx, size_t number, bool *here, struct op_step *step)
+{
+    struct company *company = ctx;
+    const struct param *param = net_param(company->net, number);
+    *here = ++company->asked % company->here == 0;
+    if (!*here)
+        return true;
+    company->told |= (size_t)1 << number;
+    step->alpha = alpha;
+    step->count = company->count;
+    for (size_t k = 0; k < company->count; k++)
+        step->others[k] = (struct op_other){
+            .u = company->u[number] + k * param->rows,
+            .v = company->v[number] + k * width_of(param),
+            .at = param->as_windows ? company->at[number] + k * param->rows : NULL,
+            .by = by_of(k)};
+    return true;
+}
+
+static bool count_ready(void *ctx, size_t number)
+{
+    struct company *company = ctx;
+    assert_true(net_param(company->net, number)->kind == TRI_EMBED);
+    company->ready++;
+    return true;
+}
+
+/* alpha times all samples of one's own, by u, v and at, and of others. */
+static void step_company(const struct company *company, size_t number, const struct param *own,
+                         double *to)
+{
+    const size_t rows = own->rows, cols = own->cols, width = width_of(own);
+    for (size_t k = 0; k < own->factor_rows + company->count; k++) {
+        const bool mine = k < own->factor_rows;
+        const size_t other = mine ? 0 : k - own->factor_rows;
+        const float *u = mine ? own->u + k * rows : company->u[number] + other * rows;
+        const float *v = mine ? own->v + k * width : company->v[number] + other * width;
+        const uint32_t *at = mine ? own->at + k * rows : company->at[number] + other * rows;
+        for (size_t m = 0; m < rows; m++) {
+            const double by = (double)alpha * (mine ? 1 : (double)by_of(other)) * (double)u[m];
+            for (size_t n = 0; n < cols; n++)
+                to[m * cols + n] += by * (double)v[n + (own->as_windows ? at[m] : 0)];
+            to[rows * cols + m] += by;
+        }
+    }
+}
+
+/* The gradient that goes back is of one's own samples: then the embedding's rows are the same. */
+static void check_rows(const struct param *got, const struct param *want)
+{
+    assert_int_equal(got->row_count, want->row_count);
+    for (size_t i = 0; i < (size_t)got->row_count * got->cols; i++)
+        assert_float_equal(got->row_values[i], want->row_values[i],
+                           1e-5F * (1 + fabsf(want->row_values[i])));
+}
+
+static void check_company(const char *model, const struct net_data *data, uint32_t batch,
+                          size_t count, size_t here)
+{
+    struct net *plain = open_net(model, data, batch), *net = open_net(model, data, batch);
+    struct company company;
+    net_give_windows(plain);
+    net_give_windows(net);
+    company_init(&company, net, count);
+    company.here = here;
+    fill_batch(plain, data, 9);
+    fill_batch(net, data, 9);
+    const struct net_calls calls = {.ctx = &company, .ready = count_ready, .learns = join_in};
+    assert_true(net_forward(plain, true, 0, NULL) && net_backward(plain, NULL));
+    assert_true(net_forward(net, true, 0, NULL) && net_backward(net, &calls));
+    assert_int_equal(company.asked + company.ready, net_params(net));
+    for (size_t i = 0; i < net_params(net); i++) {
+        const struct param *want = net_param(plain, i);
+        double *wanted = copy_of(want);
+        if ((company.told >> i & 1) != 0)
+            step_company(&company, i, want, wanted);
+        check_param(model, batch, net_param(net, i), wanted);
+        if (want->kind == TRI_EMBED)
+            check_rows(net_param(net, i), want);
+        free(wanted);
+    }
+    company_fini(&company);
+    net_free(plain);
+    net_free(net);
+}
+
+TEST(steps_of_others_are_made_along_with_ones_own)
+{
+    (void)state;
+    static const size_t counts[] = {0, 1, 2, 5, OP_OTHERS};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        for (uint32_t batch = 1; batch <= 4; batch++)
+            for (size_t here = 1; here <= 2; here++) {
+                check_company("mlp:33x2", &tiny, batch, counts[i], here);
+                check_company("textcnn:embed=9,filters=13,hidden=21,dropout=0", &words, batch,
+                              counts[i], here);
+                check_company("textcnn:embed=24,filters=50,hidden=0,dropout=0.5", &words, batch,
+                              counts[i], here);
+            }
+}
+
+/* Of more samples one pass would be slower than two; filters go along all the same. */
+static bool is_windows(void *ctx, size_t number, bool *here, struct op_step *step)
+{
+    struct company *company = ctx;
+    assert_true(net_param(company->net, number)->as_windows);
+    return join_in(ctx, number, here, step);
+}
+
+static bool count_any(void *ctx, size_t number)
+{
+    (void)number;
+    ((struct company *)ctx)->ready++;
+    return true;
+}
+
+TEST(layers_of_many_samples_are_handed_over_as_ever)
+{
+    (void)state;
+    struct net *net = open_net("textcnn:embed=9,filters=13,hidden=21,dropout=0", &words, 8);
+    struct company company;
+    net_give_windows(net);
+    company_init(&company, net, 3);
+    fill_batch(net, &words, 9);
+    const struct net_calls calls = {.ctx = &company, .ready = count_any, .learns = is_windows};
+    assert_true(net_forward(net, true, 0, NULL) && net_backward(net, &calls));
+    assert_int_equal(company.asked, 3);
+    assert_int_equal(company.ready, 3);
+    company_fini(&company);
+    net_free(net);
+}
+
+static bool refuse(void *ctx, size_t number, bool *here, struct op_step *step)
+{
+    (void)number, (void)here, (void)step;
+    ++*(size_t *)ctx;
+    return false;
+}
+
+TEST(who_says_no_stops_the_backward_pass)
+{
+    (void)state;
+    struct net *net = open_net("mlp:33x2", &tiny, 1);
+    size_t asked = 0;
+    const struct net_calls calls = {.ctx = &asked, .learns = refuse};
+    fill_batch(net, &tiny, 9);
+    assert_true(net_forward(net, true, 0, NULL));
+    assert_false(net_backward(net, &calls));
+    assert_int_equal(asked, 1);
+    net_free(net);
+}
+
 /* ---- operators ---- */
 
 TEST(a_row_that_comes_twice_is_stepped_twice)
@@ -355,6 +565,9 @@ int main(void)
         cmocka_unit_test(learners_that_avoid_each_other_learn_the_same),
         cmocka_unit_test(layers_begin_where_the_seed_says),
         cmocka_unit_test(each_layer_is_told_of_when_it_has_been_stepped),
+        cmocka_unit_test(steps_of_others_are_made_along_with_ones_own),
+        cmocka_unit_test(layers_of_many_samples_are_handed_over_as_ever),
+        cmocka_unit_test(who_says_no_stops_the_backward_pass),
         cmocka_unit_test(a_row_that_comes_twice_is_stepped_twice),
         cmocka_unit_test(a_second_user_of_an_input_adds_its_gradient),
         cmocka_unit_test(refused_memory_for_a_large_layer_leaves_nothing_behind),

@@ -229,8 +229,60 @@ TEST(rows_without_a_gradient_are_left_alone)
     trial_fini(&t);
 }
 
-/* Three samples, whose places in dx overlap. */
-static void try_row(const struct inplace_kernel *kernel, size_t cols, bool inputs)
+/* The last `count` samples are somebody else's: the same steps, and a dx of the others alone. What
+ * counts half is twice as much. */
+static void try_others(const struct inplace_kernel *kernel, const struct trial *t, size_t count)
+{
+    enum { MOST = 16 };
+    const size_t rows = t->shape.rows, cols = t->shape.cols, own = t->shape.batch - count;
+    const char *name = inplace_kernel_name(kernel);
+    float *w = copy_of(t->w, rows * cols), *bias = copy_of(t->bias, rows);
+    float *dx = copy_of(t->dx, t->shape.batch * cols), *dy = copy_of(t->dy, t->shape.batch * rows);
+    struct inplace_other others[MOST];
+    for (size_t k = 0; k < count; k++) {
+        others[k] = (struct inplace_other){
+            .dy = dy + (own + k) * rows, .x = t->x + (own + k) * cols, .by = k % 2 == 0 ? 1 : 0.5F};
+        for (size_t m = 0; m < rows && k % 2 == 1; m++)
+            dy[(own + k) * rows + m] *= 2;
+    }
+    const struct inplace_dense p = {.shape = {rows, cols, own},
+                                    .w = w,
+                                    .bias = bias,
+                                    .x = t->x,
+                                    .dy = dy,
+                                    .dx = dx,
+                                    .others = others,
+                                    .other_count = count,
+                                    .alpha = alpha};
+    memset(t->scratch, 0xFF, inplace_scratch_floats(&t->shape) * sizeof(float));
+    inplace_dense(kernel, &p, t->scratch);
+    equal(name, "w", t, w, t->want_w, rows * cols);
+    equal(name, "bias", t, bias, t->want_bias, rows);
+    equal(name, "dx", t, dx, t->want_dx, own * cols);
+    equal(name, "dx behind", t, dx + own * cols, t->dx + own * cols, count * cols);
+    float *all[] = {w, bias, dx, dy};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+}
+
+TEST(samples_of_others_are_stepped_by_and_have_no_dx)
+{
+    (void)state;
+    static const struct dense_shape shapes[] = {{7, 5, 2},   {13, 900, 2},  {64, 33, 3},
+                                                {12, 16, 4}, {31, 130, 20}, {1100, 9, 2},
+                                                {2, 900, 2}, {300, 65, 17}, {5, 2500, 6}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct trial t;
+        trial_init(&t, shapes[i], false, 11 + i);
+        for (size_t j = 0; inplace_kernel_at(j) != NULL; j++)
+            for (size_t count = 0; count < t.shape.batch && count <= 16; count++)
+                try_others(inplace_kernel_at(j), &t, count);
+        trial_fini(&t);
+    }
+}
+
+/* Three samples, whose places in dx overlap; the last may have none. */
+static void try_row(const struct inplace_kernel *kernel, size_t cols, size_t back)
 {
     static const size_t at[] = {3, 0, 5};
     static const float by[] = {0.3F, -0.7F, 0.11F};
@@ -244,19 +296,21 @@ static void try_row(const struct inplace_kernel *kernel, size_t cols, bool input
             sum = fmaf(by[k], x[at[k] + i], sum);
         want_w[i] = fmaf(alpha, sum, w[i]);
     }
+    const float *const met[] = {x + at[0], x + at[1], x + at[2]};
+    float *const meant[] = {dx + at[0], dx + at[1], dx + at[2]};
     inplace_row(kernel, &(struct inplace_row){.w = w,
                                               .cols = cols,
-                                              .x = x,
-                                              .dx = inputs ? dx : NULL,
-                                              .at = at,
+                                              .x = met,
+                                              .dx = meant,
                                               .by = by,
                                               .count = 3,
+                                              .back = back,
                                               .alpha = alpha});
     for (size_t i = 0; i < cols; i++)
         assert_true(w[i] == want_w[i]);
     rng_init(&rng, cols);
     float *before = numbers(cols, &rng);
-    for (size_t k = 0; inputs && k < 3; k++)
+    for (size_t k = 0; k < back; k++)
         for (size_t i = 0; i < cols; i++)
             want_dx[at[k] + i] += by[k] * before[i];
     for (size_t i = 0; i < cols + 5; i++) /* in another order where they overlap */
@@ -287,8 +341,8 @@ TEST(rows_of_every_length_are_stepped_to_their_end)
     (void)state;
     for (size_t j = 0; inplace_kernel_at(j) != NULL; j++)
         for (size_t count = 0; count < 150; count++) {
-            try_row(inplace_kernel_at(j), count, true);
-            try_row(inplace_kernel_at(j), count, false);
+            for (size_t back = 0; back <= 3; back++)
+                try_row(inplace_kernel_at(j), count, back);
             try_copies(inplace_kernel_at(j), count);
         }
 }
@@ -356,6 +410,7 @@ int main(void)
         cmocka_unit_test(every_kernel_steps_a_layer_as_the_plain_chains_do),
         cmocka_unit_test(blocks_may_be_full),
         cmocka_unit_test(rows_without_a_gradient_are_left_alone),
+        cmocka_unit_test(samples_of_others_are_stepped_by_and_have_no_dx),
         cmocka_unit_test(rows_of_every_length_are_stepped_to_their_end),
         cmocka_unit_test(two_learners_step_the_same_weights),
     };
