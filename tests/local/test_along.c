@@ -463,6 +463,29 @@ TEST(nobody_copies_a_gradient_that_is_not_published)
     rig_remove(job);
 }
 
+/* Its slot, and those of others, are free then. */
+TEST(when_all_layers_were_stepped_all_is_taken_with_the_publishing)
+{
+    (void)state;
+    static double sums[LAYERS][FLOATS_OF];
+    struct local_job *job = create(1, 0, 2);
+    struct local_learner *learner = join(job, 0);
+    struct local_gradient *gradient;
+    struct rng rng;
+    rng_init(&rng, 12);
+    assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
+    for (uint32_t l = FC; l <= CONV; l++) {
+        put(gradient, l, 1, &rng, -1, sums[l]);
+        assert_true(learn(learner, l, 1, 1, NULL));
+    }
+    assert_int_equal(taken_row(job, 0)[0], 0);
+    assert_int_equal(local_publish(learner, 1, 1, NULL), TRI_OK);
+    assert_int_equal(taken_row(job, 0)[0], 1);
+    assert_true(is_quiet(&job->seats[0]));
+    local_leave(learner);
+    rig_remove(job);
+}
+
 TEST(a_snapshot_of_its_own_has_what_was_stepped)
 {
     (void)state;
@@ -590,6 +613,94 @@ TEST(many_who_step_along_the_way_and_those_who_copy_meanwhile)
     train_together(1);
 }
 
+/* ---- beside common layers ---- */
+
+/* The second lies there once for all, and is reckoned with. */
+static const struct local_layer_info with_common[2] = {
+    {.name = "fc", .rows = ROWS, .cols = COLS, .bias = true, .max_factors = SAMPLES},
+    {.name = "large", .rows = ROWS, .cols = COLS, .bias = true, .max_factors = 1, .common = true},
+};
+
+/* What the learner reads of the common layer; it may be ahead of its own. -1: weights differ. */
+static float common_count(struct local_learner *learner)
+{
+    struct local_pending pending;
+    local_pend(learner, 1, &pending);
+    const float count = pending.weights[0] + (float)pending.count;
+    for (uint32_t i = 0; i < FLOATS_OF; i++) {
+        const uint32_t row = i < ROWS * COLS ? i / COLS : i - ROWS * COLS;
+        float value = pending.weights[i];
+        for (size_t k = 0; k < pending.count; k++)
+            value += pending.u[k * ROWS + row];
+        if (value != count)
+            return -1;
+    }
+    return count;
+}
+
+static bool count_beside(struct local_learner *learner, uint32_t turn)
+{
+    struct local_gradient *gradient;
+    struct local_others others;
+    if (local_refresh(learner, NULL) != TRI_OK)
+        return false;
+    const float version = (float)local_version(learner);
+    local_catch_up(learner, FC, ROWS);
+    if (!counts_all(learner, FC, version) || common_count(learner) < version ||
+        local_take(learner, &gradient, NULL) != TRI_OK || !fill_ones(gradient, 0) ||
+        !fill_ones(gradient, 1) || local_learn(learner, 1, -1, 1, &others))
+        return false;
+    if (turn % 7 > 0)
+        (void)learn(learner, FC, -1, 1, NULL);
+    return common_count(learner) >= version && local_publish(learner, -1, 1, NULL) == TRI_OK;
+}
+
+static void *count_many_beside(void *arg)
+{
+    struct body *body = arg;
+    const struct local_learner_options wish = {.seat = body->seat};
+    body->good = local_join(body->job, &wish, &body->learner, NULL) == TRI_OK;
+    for (uint32_t i = 0; i < COUNT && body->good; i++)
+        body->good = count_beside(body->learner, i);
+    body->good = body->good && local_share_drain(body->learner, false, NULL) == TRI_OK;
+    return NULL;
+}
+
+TEST(common_layers_beside_them_have_every_gradient_once)
+{
+    (void)state;
+    struct local_options options = options_of(LEARNERS, 0, 2);
+    options.layers = with_common;
+    struct local_job *job = rig_create(&options);
+    struct body bodies[LEARNERS];
+    pthread_t threads[LEARNERS];
+    struct local_snapshot snapshot;
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        bodies[i] = (struct body){.job = job, .seat = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, count_many_beside, &bodies[i]), 0);
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+        assert_true(snapshot.exact);
+        for (uint64_t k = 0; k < FLOATS_OF; k++) {
+            assert_true(snapshot.weights[k] == (float)snapshot.version);
+            assert_true(snapshot.weights[job->layers[1].offset + k] == (float)snapshot.version);
+        }
+    }
+    for (uint32_t i = 0; i < LEARNERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(bodies[i].good);
+        assert_true(counts_all(bodies[i].learner, FC, LEARNERS * COUNT));
+    }
+    for (uint32_t i = 0; i < LEARNERS; i++)
+        local_leave(bodies[i].learner);
+    for (uint32_t k = 0; k < FLOATS_OF; k++)
+        assert_true(local_shared(job, 1)[k] == LEARNERS * COUNT);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
 /* ---- death ---- */
 
 static int count_in_child(struct local_job *job, void *arg)
@@ -657,7 +768,9 @@ int main(void)
         cmocka_unit_test(what_would_lose_a_step_is_refused),
         cmocka_unit_test(a_gradient_that_is_given_up_is_published_as_far_as_it_was_stepped),
         cmocka_unit_test(nobody_copies_a_gradient_that_is_not_published),
+        cmocka_unit_test(when_all_layers_were_stepped_all_is_taken_with_the_publishing),
         cmocka_unit_test(a_snapshot_of_its_own_has_what_was_stepped),
+        cmocka_unit_test(common_layers_beside_them_have_every_gradient_once),
         cmocka_unit_test(many_who_step_along_the_way_and_those_who_copy_meanwhile),
         cmocka_unit_test(who_dies_in_the_middle_of_its_steps_takes_them_along),
     };
