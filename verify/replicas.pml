@@ -5,8 +5,8 @@
  * -DN=n  seats          -DS=n  slots of each      -DG=n -DG0=n -DG1=n -DG2=n  gradients of each
  * -DD=n  deaths         -DMORTAL=mask  of whom    -DK=n  snapshots
  * -DR=n  so often somebody leaves and comes again -DOPEN  who leaves may have looked
- * -DSTAY=mask  who stays for the result           -DPENDS  steps may be left for later
- * -DPAUSES  who has published may do something else for long
+ * -DSTAY=mask  who stays for the result           -DPAUSES  between two iterations, for long
+ * -DALONG=mask  who may make steps along with the backward pass, its own before it is published
  * -DGIVE_UP  no restarts                          -DSCENE  all sit already, but the first
  * -DIMPATIENT  waits end at any time: a standstill is not found then */
 #ifndef N
@@ -44,6 +44,7 @@
 #endif
 #define COUNT(i) ((i) == 0 -> G0 : ((i) == 1 -> G1 : G2))
 #define STAYS(i) ((STAY >> (i)) & 1)
+#define GOES_ALONG(i) ((ALONG >> (i)) & 1)
 
 #define FIRST_BASE N /* a copy, a row of taken[], a value of base: what the region was filled with */
 #define WATCHDOG N   /* a sleeper, an owner of the lock, a copier */
@@ -86,12 +87,6 @@ byte again;
 #endif
 
 byte content[N + 1];    /* what is really in each copy: a bit per writer and number */
-#ifdef PENDS
-byte owed[N];           /* a learner's own: what it has read, and its copy lacks still */
-#define OWED(r) owed[r]
-#else
-#define OWED(r) 0
-#endif
 byte saved, lost;       /* the last snapshot; what was thrown away, or was out of reach */
 
 /* Names for what is asserted. */
@@ -110,7 +105,8 @@ bool right_gradient = true, exactly_once = true, consistent = true, has_all = tr
 #define ALL(what) (what(0) && what(1))
 #define ALL2(what, x) (what(0, x) && what(1, x))
 #endif
-#define IS_EXACT(c) (content[c] == (VECTOR(c) & ~lost))
+/* Nothing is in it that was never published, either: the number may be another gradient's yet. */
+#define IS_EXACT(c) (content[c] == (VECTOR(c) & PUBLISHED & ~lost))
 
 /* ---- waiting ---- */
 
@@ -247,23 +243,6 @@ inline rest(r)
     mine = 0
 }
 
-#ifdef PENDS
-/* What was left for later is put into the copy. Only while not quiet. */
-inline flush(r)
-{
-    d_step {                                                /* flush */
-        exactly_once = (content[r] & owed[r]) == 0;
-        assert(exactly_once);
-#ifndef PENDING_DROPPED /* mutant */
-        content[r] = content[r] | owed[r];
-#endif
-#ifndef FLUSHED_TWICE /* mutant */
-        owed[r] = 0
-#endif
-    }
-}
-#endif
-
 /* Before the copy changes. Either this one sees the wish, or who has it sees that this one is not
  * quiet, and waits. */
 inline begin_change(r)
@@ -281,9 +260,6 @@ inline begin_change(r)
 #ifndef NOT_RESTING /* mutant: goes on */
     do
     :: WANTED(r) ->
-#if defined(PENDS) && !defined(RESTED_PENDING) /* mutant */
-        flush(r);
-#endif
         quiet[r] = true;
         wake(NEWS);
         rest(r);
@@ -296,35 +272,27 @@ inline begin_change(r)
 #endif
 }
 
-inline say_quiet(r)
+inline end_change(r)
 {
+#ifdef NEVER_QUIET /* mutant: is so only while it rests */
+    skip
+#else
     quiet[r] = true;                                        /* quiet */
     if
     :: WANTED(r) -> wake(NEWS)
     :: else
     fi
-}
-
-/* Who owes steps is not quiet, and stays so: the program reckons with them until its iteration ends.
- * It makes them in the next begin_change(), if it is wanted. */
-inline end_change(r)
-{
-#ifdef NEVER_QUIET /* mutant: is so only while it rests */
-    skip
-#elif defined(PENDS) && !defined(QUIET_PENDING) /* mutant */
-    if
-    :: owed[r] == 0 -> say_quiet(r)
-    :: else
-    fi
-#else
-    say_quiet(r)
 #endif
 }
 
 #define IS_SOURCE(i, by) ((i) != (by) && LIVES(i) && whole[i])
 #define NO_SOURCE(i, by) (!IS_SOURCE(i, by))
 #define IS_GONE (!LIVES(source) || !whole[source])
+#ifdef ALONG_DEAD_COPIED /* mutant: it changes no more */
+#define IS_HELD (held == hold || quiet[source] || dead[source])
+#else
 #define IS_HELD (held == hold || quiet[source])
+#endif
 
 /* Under the lock: chooses a source and waits until it rests; or the base. */
 inline hold_source(by)
@@ -516,13 +484,17 @@ inline look_for_space(r)
 #endif
 
 #ifdef OWN_LEFT_OUT /* mutant */
-#define PUT(into, r, w, n) into = into | ((w) == (r) -> 0 : BIT(w, n))
+#define PUT(r, w, n) content[r] = content[r] | ((w) == (r) -> 0 : BIT(w, n))
+#elif defined(ALONG_OWN_LEFT_OUT) /* mutant: counted only */
+#define PUT(r, w, n) content[r] = content[r] | ((w) == (r) && along -> 0 : BIT(w, n))
 #else
-#define PUT(into, r, w, n) into = into | BIT(w, n)
+#define PUT(r, w, n) content[r] = content[r] | BIT(w, n)
 #endif
 
 #ifdef COMMIT_LOST /* mutant: one count stays as it was */
 #define COMMIT(r, w) taken[(r) * N + (w)] = ((w) == 0 -> taken[(r) * N] : upto[w])
+#elif defined(ALONG_OWN_AGAIN) /* mutant: put in, not counted */
+#define COMMIT(r, w) taken[(r) * N + (w)] = ((w) == (r) && along -> upto[w] - 1 : upto[w])
 #else
 #define COMMIT(r, w) taken[(r) * N + (w)] = upto[w]
 #endif
@@ -555,18 +527,25 @@ inline commit(r)
 #define SINCE(r, w) taken[(r) * N + (w)]
 #endif
 
+#ifdef ALONG
+/* The learner's own that it is about to publish: the part that is stepped now is in the slot. */
+#define HOLDS(r, w, n) (SLOT(w, n) == ((w) == (r) && (n) == head[w] -> 0 : (n) + 1))
+#else
+#define HOLDS(r, w, n) (SLOT(w, n) == (n) + 1)
+#endif
+
 /* Reading takes a while, all through which a slot must stand still: so it is one step, the last
  * before COMMIT. */
-inline read_slots(r, into)
+inline apply(r)
 {
-    d_step {
+    d_step {                                                /* APPLY */
         for (k : 0 .. N - 1) {
             for (n : SINCE(r, k) .. upto[k] - 1) {
-                right_gradient = SLOT(k, n) == n + 1;
+                right_gradient = HOLDS(r, k, n);
                 assert(right_gradient);
-                exactly_once = ((content[r] | OWED(r)) & BIT(k, n)) == 0;
+                exactly_once = (content[r] & BIT(k, n)) == 0;
                 assert(exactly_once);
-                PUT(into, r, k, n)
+                PUT(r, k, n)
             }
         }
         k = 0;
@@ -574,38 +553,49 @@ inline read_slots(r, into)
     }
 }
 
-/* Into the copy, or into memory of its own; when that is full, what is there goes into the copy
- * first. Nobody sees which: one step. (Some layers so and others so is as if all were owed.) */
-inline apply(r)
+#ifdef ALONG
+#define NOT_STEPPED stepped = false
+/* One layer is modelled, and any: it may be stepped before others are, or after them. If before, it
+ * is at once: a slot that is wrong later is so for the others still. */
+inline apply_early(r, may)
 {
-#ifdef PENDS
-    atomic {
-        if
-        :: owed[r] != 0 -> flush(r)
-        :: true
-        fi;
-        if
-        :: read_slots(r, content[r])                        /* APPLY */
-        :: read_slots(r, owed[r])                           /* pend */
-        fi
-    }
-#else
-    read_slots(r, content[r])                               /* APPLY */
-#endif
+    if
+    :: may && GOES_ALONG(r) && open -> apply(r); stepped = true
+    :: stepped = false
+    fi
 }
 
-inline look(r)
+inline apply_rest(r)
+{
+    if
+    :: !stepped -> apply(r)
+    :: else
+    fi
+}
+#else
+#define NOT_STEPPED
+#define apply_early(r, may) skip
+#define apply_rest(r) apply(r)
+#endif
+
+inline look_and(r, may)
 {
     begin_change(r);
     atomic {                                                /* LOOK */
         open = HAS_NEWS(r);
         for (k : 0 .. N - 1) { upto[k] = (open -> head[k] : 0) }
-        k = 0
+        k = 0;
+        apply_early(r, may)
     };
     if
     :: !open -> end_change(r)
     :: else
     fi
+}
+
+inline look(r)
+{
+    look_and(r, false)
 }
 
 inline take(r)
@@ -618,46 +608,17 @@ inline take(r)
         apply(r);
         d_step { for (k : 0 .. N - 1) { since[k] = 0 } k = 0 };
 #else
-        apply(r);
+        apply_rest(r);
 #ifdef QUIET_EARLY /* mutant */
         end_change(r);
 #endif
         commit(r);
 #endif
-        d_step { for (k : 0 .. N - 1) { upto[k] = 0 } k = 0; open = false };
+        d_step { for (k : 0 .. N - 1) { upto[k] = 0 } k = 0; open = false; NOT_STEPPED };
         end_change(r)
     :: else
     fi
 }
-
-/* All is in the copy, and it is quiet. */
-inline settle(r)
-{
-    take(r);
-#ifdef PENDS
-    if
-    :: owed[r] != 0 ->
-        flush(r);
-        end_change(r)
-    :: else
-    fi
-#endif
-}
-
-inline settle_to_sleep(r)
-{
-#ifdef SLEPT_PENDING /* mutant */
-    take(r)
-#else
-    settle(r)
-#endif
-}
-
-#ifdef SLEPT_PENDING
-#define IS_SETTLED(r) (OWED(r) == 0 || !over)
-#else
-#define IS_SETTLED(r) (OWED(r) == 0)
-#endif
 
 inline await_space(r)
 {
@@ -677,7 +638,7 @@ inline await_space(r)
 #endif
 #ifndef NOT_CONSUMING /* mutant */
         look(r);
-        settle_to_sleep(r);
+        take(r);
         sleep_on(r, SPACE(r), HAS_SPACE(r) || HAS_NEWS(r));
 #else
         sleep_on(r, SPACE(r), HAS_SPACE(r));
@@ -690,16 +651,75 @@ inline await_space(r)
     room = false
 }
 
+#ifdef ALONG
+/* Between FILL and PUBLISH. What it looks at has its own gradient in it, as if that were published
+ * already; nothing of it may count before. */
+inline go_along(r)
+{
+#ifndef ALONG_NOT_TAKEN /* mutant */
+    take(r);                                                /* ALONG: take */
+#endif
+#ifndef ALONG_KEPT_QUIET /* mutant */
+    if
+    :: quiet[r] -> begin_change(r)                          /* ALONG: unquiet */
+    :: else
+    fi;
+#endif
+    atomic {                                                /* ALONG: look */
+        for (k : 0 .. N - 1) { upto[k] = head[k] + (k == r -> 1 : 0) }
+        k = 0;
+        open = true;
+        along = true;
+        apply_early(r, true)                                /* ALONG: step */
+    }
+}
+#endif
+
+/* Before an iteration. Who went along in the last one has looked there. */
+inline refresh(r)
+{
+#ifdef ALONG
+#ifndef ALONG_LOOKED_AGAIN /* mutant */
+    take(r);                                                /* ALONG: commit, if it is not yet */
+#endif
+#ifdef ALONG_NO_ROOM /* mutant */
+    if
+    :: along
+    :: else -> await_space(r)
+    fi;
+#else
+    await_space(r);
+#endif
+    if
+    :: along ->
+        along = false;
+        begin_change(r);
+        end_change(r)
+    :: else ->
+        look_and(r, true)
+    fi
+#else
+    await_space(r);
+    look(r)
+#endif
+}
+
 /* Who waits for the result is woken; who waits for space takes what there is when it is. */
 inline publish(r)
 {
-#ifdef PUBLISHED_UNFILLED /* mutant */
+#if defined(ALONG) && !defined(ALONG_COMMITTED_FIRST) /* mutant */
+    if
+    :: !along -> take(r)
+    :: else
+    fi;
+#else
     take(r);
+#endif
+#ifdef PUBLISHED_UNFILLED /* mutant */
     head[r]++;
     slot[r * S + (head[r] - 1) % S] = head[r];
 #else
-    take(r);
-    atomic { slot[r * S + head[r] % S] = head[r] + 1; head[r]++ }; /* PUBLISH */
+    atomic { slot[r * S + head[r] % S] = head[r] + 1; head[r]++ }; /* PUBLISH; ALONG: publish */
 #endif
     d_step {
         for (k : 0 .. N - 1) {
@@ -715,8 +735,8 @@ inline publish(r)
 /* Something else between two iterations. It may last until whoever wants the copy has had it. */
 inline pause(r)
 {
-#ifndef PAUSED_PENDING /* mutant */
-    settle(r);
+#ifndef ALONG_PAUSED /* mutant */
+    take(r);
 #endif
     !WANTED(r) || COPIER_IS_DEAD                            /* pause */
 }
@@ -728,6 +748,9 @@ inline pause(r)
  * again, and do. */
 inline stay(r)
 {
+#ifdef ALONG
+    take(r);
+#endif
     do
     :: true ->
 #if R > 0
@@ -738,8 +761,7 @@ inline stay(r)
         if
         :: HAS_NEWS(r) ->
             look(r);
-            settle_to_sleep(r)
-        :: !HAS_NEWS(r) && !IS_SETTLED(r) -> settle(r)
+            take(r)
         :: else ->
             if
             :: over -> break
@@ -767,10 +789,10 @@ inline leave(r)
     do                                                      /* LEAVE: in turns */
     :: atomic { LOCK_FREE -> lock = r + 1 }; break
 #ifndef LEAVER_NOT_TAKING /* mutant */
-    :: !LOCK_FREE && (open || HAS_NEWS(r) || OWED(r) != 0) ->
+    :: !LOCK_FREE && (open || HAS_NEWS(r)) ->
         take(r);
         look(r);
-        settle(r)
+        take(r)
 #endif
     od;
     whole[r] = false;                                       /* LEAVE: not whole */
@@ -780,14 +802,14 @@ inline leave(r)
     take(r);
 #ifndef LEFT_BEHIND /* mutant: not what others published */
     look(r);
-#ifndef LEFT_PENDING /* mutant */
-    settle(r);
-#else
     take(r);
 #endif
-#endif
     base = r;                                               /* LEAVE: base */
+#ifdef ALONG
+    atomic { lock = 0; along = false };
+#else
     lock = 0;
+#endif
     state[r] = LEFT;                                        /* LEAVE: left */
     atomic { wake_writers(); wake_both(WORK, NEWS) }
 }
@@ -802,6 +824,10 @@ proctype learner(byte i)
     byte want;
 #endif
     bool room, over, open, rests;
+#ifdef ALONG
+    bool along;   /* the last look counted its own; in the next iteration it looks no more */
+    bool stepped; /* the copy has what was looked at */
+#endif
     do
     :: true ->
         {
@@ -815,12 +841,32 @@ proctype learner(byte i)
 #endif
             do
             :: head[i] < COUNT(i) ->
-                await_space(i);
-                look(i);
+                refresh(i);
                 slot[i * S + head[i] % S] = 0;              /* FILL */
-                publish(i)
+#ifdef ALONG
+                if
+                :: GOES_ALONG(i) -> go_along(i)
+                :: true
+                fi;
+#endif
+#ifdef ALONG_DROPPED /* mutant */
+                if
+                :: along
+                :: publish(i)
+                fi;
+#else
+                publish(i);
+#endif
+#ifdef ALONG
+#ifdef ALONG_QUIET_EARLY /* mutant */
+                end_change(i);
+#endif
+                if
+                :: along -> take(i)                         /* ALONG: commit */
+                :: true
+                fi;
+#endif
 #ifdef PAUSES
-                ;
                 pause(i)
 #endif
 #if R > 0
@@ -830,7 +876,11 @@ proctype learner(byte i)
             od;
 #ifdef OPEN
             if
+#ifdef ALONG
+            :: take(i); look_and(i, true)
+#else
             :: look(i)
+#endif
             :: true
             fi;
 #endif
@@ -848,8 +898,8 @@ proctype learner(byte i)
                 for (k : 0 .. N - 1) { upto[k] = 0 }
                 k = 0; n = 0; source = 0; mine = 0; saw = 0; room = false; over = false; open = false;
                 rests = false;
-#ifdef PENDS
-                owed[i] = 0;
+#ifdef ALONG
+                along = false; stepped = false;
 #endif
 #if R > 0
                 coming[i] = false; want = 0;
