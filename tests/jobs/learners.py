@@ -525,7 +525,10 @@ def dies_at(fault, mode, *more):
     assert result["test_accuracy"] > 0.9 and sums_up(result), (fault, result)
     restarts = result["restarts"]
     expected = {"learners": 0, "server": 1} if "server" in fault else {"learners": 1, "server": 0}
-    assert restarts == {**expected, "all": 0}, (fault, restarts)
+    # Rank 0 may die before anybody else has found its region. Then that goes with it, the next one
+    # makes another, and is the first there: it dies once more.
+    again = {**expected, "learners": 2} if fault.startswith("0:") else expected
+    assert restarts in ({**expected, "all": 0}, {**again, "all": 0}), (fault, restarts)
     return result
 
 
