@@ -33,9 +33,9 @@ tri_status replica_check(const struct local_learner *learner, tri_error *err)
 static void begin(struct local_learner *learner, float lr, float divisor)
 {
     struct replica *replica = learner->replica;
-    replica_take(learner);
+    replica_take(learner); /* replicas.pml: ALONG: take */
     if (is_quiet(&learner->job->seats[learner->seat]))
-        begin_change(learner);
+        begin_change(learner); /* replicas.pml: ALONG: unquiet */
     look_at_heads(learner, 1); /* replicas.pml: ALONG: look */
     replica->behind++;
     replica->along = true;

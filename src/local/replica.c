@@ -502,7 +502,7 @@ tri_status replica_refresh(struct local_learner *learner, tri_error *err)
     tri_status status = replica_check(learner, err);
     if (status != TRI_OK)
         return status;
-    replica_take(learner);
+    replica_take(learner); /* replicas.pml: ALONG: commit, if there was one */
     status = wait_for_room(learner, err);
     if (status != TRI_OK)
         return status;
