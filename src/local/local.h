@@ -158,6 +158,10 @@ tri_status local_create(const struct local_options *options, struct local_job **
 tri_status local_attach(const struct local_options *options, struct local_job **out,
                         tri_error *err);
 
+/* What one who looks for a job in passing does with the handle that it has found: waits are as long
+ * as wait_ms of the options says (0: 30000) from here on. Before any other thread uses it. */
+void local_set_wait(struct local_job *job, uint32_t wait_ms);
+
 void local_close(struct local_job *job);  /* unmaps; the region stays. NULL is fine */
 void local_remove(struct local_job *job); /* the name goes, and the memory with the last process */
 
