@@ -30,7 +30,6 @@ struct launch {
     struct train_keep keep;
     struct log log, user; /* what is told here; what the user asked for by TRIDENT_LOG */
     struct local_job *job;
-    bool is_patient; /* with the job */
     enum local_mode mode;
     double begun_at;
     int told;                        /* the signal that ends it */
@@ -127,15 +126,18 @@ static void tell_end(struct launch *launch, uint32_t rank, const struct process_
                   (unsigned)rank, end->code, next);
 }
 
-/* Attaches to the learners' region once it is there, with little patience. */
+/* Attaches to the learners' region if it is there. It is not waited for, but what is asked of it
+ * is. */
 static void find_job(struct launch *launch)
 {
     char name[LOCAL_NAME_BYTES];
     shared_name(launch->children.job.name, name);
     const struct local_options options = {
         .mem = launch->cli->mem, .log = &launch->log, .name = name, .wait_ms = 1};
-    if (launch->job == NULL)
-        (void)local_attach(&options, &launch->job, NULL);
+    if (launch->job != NULL || local_attach(&options, &launch->job, NULL) != TRI_OK)
+        return;
+    local_set_wait(launch->job, 0);
+    launch->keep.job = launch->job;
 }
 
 /* How often the seat was taken; of the server how often one has sat down. */
@@ -297,22 +299,9 @@ static tri_status watch(struct launch *launch, tri_error *err)
 
 /* ---- one job, from its beginning to its end ---- */
 
-/* What was found with little patience is used with more. */
-static tri_status have_patience(struct launch *launch, tri_error *err)
+static bool has_begun(const struct launch *launch)
 {
-    char name[LOCAL_NAME_BYTES];
-    shared_name(launch->children.job.name, name);
-    const struct local_options options = {
-        .mem = launch->cli->mem, .log = &launch->log, .name = name};
-    struct local_job *job;
-    tri_status status = local_attach(&options, &job, err);
-    if (status != TRI_OK)
-        return status;
-    local_close(launch->job);
-    launch->job = job;
-    launch->keep.job = job;
-    launch->is_patient = true;
-    return TRI_OK;
+    return launch->job != NULL && local_share_is_filled(launch->job);
 }
 
 static tri_status begin(struct launch *launch, tri_error *err)
@@ -324,10 +313,8 @@ static tri_status begin(struct launch *launch, tri_error *err)
         status = start_child(launch, i, TRAIN_ROLE_WORKER, err);
     while (status == TRI_OK && pump(launch, PERIOD_MS, true)) {
         find_job(launch);
-        if (launch->job == NULL || !local_share_is_filled(launch->job))
-            continue;
-        status = have_patience(launch, err);
-        break;
+        if (has_begun(launch))
+            break;
     }
     return status;
 }
@@ -337,6 +324,7 @@ static tri_status begin(struct launch *launch, tri_error *err)
 static void look_after_stopping(struct launch *launch)
 {
     const uint32_t server = launch->children.learners;
+    find_job(launch); /* the signal may have come before the first look at it */
     if (launch->job == NULL)
         return;
     (void)local_bury(launch->job);
@@ -424,13 +412,8 @@ static tri_status save_end(struct launch *launch, tri_error *err)
 /* What was learnt is in the region, whoever has stopped or died. */
 static tri_status stop_and_save(struct launch *launch, tri_error *err)
 {
-    if (launch->job != NULL && local_share_is_filled(launch->job) && !launch->is_patient)
-        (void)have_patience(launch, NULL); /* it was told before it had come so far */
     stop(launch);
-    if (launch->job == NULL || !local_share_is_filled(launch->job))
-        return TRI_OK;
-    launch->keep.job = launch->job;
-    return save_end(launch, err);
+    return has_begun(launch) ? save_end(launch, err) : TRI_OK;
 }
 
 static tri_status run(struct launch *launch, struct buf *out, tri_error *err)

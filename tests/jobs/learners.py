@@ -7,14 +7,17 @@ usage: tests/jobs/learners.py FOLDER [TEST...]       where trident is, as build/
 TRIDENT_CHAOS=200 for so many runs in which things are killed, TRIDENT_CHAOS_SEED to repeat some.
 """
 import collections
+import fcntl
 import glob
 import json
 import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 
 import jobs
@@ -654,8 +657,40 @@ def what_is_told_after_a_signal_is_what_was_saved():
                     mode, 2, lambda pid: jobs.send(pid, signal.SIGINT), "--epochs", 100000,
                     "--checkpoint", folder, "--checkpoint-every", 100000, *more)
                 assert code == 130, (code, err)
-                newest = max(name for name in os.listdir(folder) if name.endswith(".safetensors"))
-                check_counts(json.loads(out), err, int("".join(filter(str.isdigit, newest))))
+                check_counts(json.loads(out), err, newest_in(folder))
+
+
+def newest_in(folder):
+    """The clock of the newest checkpoint, or None."""
+    names = [name for name in os.listdir(folder) if name.endswith(".safetensors")]
+    return int("".join(filter(str.isdigit, max(names)))) if names else None
+
+
+def unread_of(pid):
+    """Bytes that a process has printed and nobody has read yet."""
+    pipe = os.open(f"/proc/{pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+    finally:
+        os.close(pipe)
+
+
+def a_signal_before_the_launcher_has_looked_saves_too():
+    """It is halted until both have told that they have begun, and more; it finds the signal first."""
+    with tempfile.TemporaryDirectory() as folder:
+        process, _ = start_and_halt("--local", "direct", "--epochs", 100000, "--checkpoint", folder)
+        try:
+            for learner in learners_of(process.pid).values():
+                begun = until(lambda who=learner: unread_of(who), "the first line of a learner")
+                until(lambda who=learner, size=begun: unread_of(who) > size, "the second line")
+        except AssertionError:
+            process.kill()
+            raise
+        jobs.send(process.pid, signal.SIGINT)
+        jobs.send(process.pid, signal.SIGCONT)
+        code, out, err = ended(process)
+        assert code == 130 and newest_in(folder) is not None, (code, out, err)
+        check_counts(json.loads(out), err, newest_in(folder))
 
 
 def signals_end_it_in_order():
@@ -875,6 +910,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
          nothing_outlives_a_killed_launcher, signals_end_it_in_order,
          what_is_told_after_a_signal_is_what_was_saved,
+         a_signal_before_the_launcher_has_looked_saves_too,
          who_dies_when_all_are_told_to_stop_holds_nobody_up,
          bad_data_is_told_once, a_learner_that_diverges_ends_the_job,
          with_little_shared_memory_they_go_elsewhere_or_say_so, chaos)
