@@ -218,6 +218,7 @@ static bool pump(struct launch *launch, int timeout_ms, bool restart)
     int told = train_children_hear(&launch->children, timeout_ms);
     if (told != 0 && launch->told == 0)
         launch->told = told;
+    train_keep_look(&launch->keep);
     look_at_ends(launch, restart);
     return launch->told == 0 && !launch->failed;
 }
@@ -394,7 +395,7 @@ static tri_status await_result(struct launch *launch, tri_error *err)
     return TRI_OK;
 }
 
-/* The last checkpoint, whatever its clock. */
+/* The last checkpoint, whatever its clock. It is awaited when there is nothing else to do. */
 static tri_status save_end(struct launch *launch, tri_error *err)
 {
     struct local_snapshot end = {0};
@@ -428,6 +429,8 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
         status = await_result(launch, err);
     if (launch->told != 0)
         status = stop_and_save(launch, err);
+    if (status == TRI_OK && (launch->told != 0 || !launch->failed))
+        status = train_keep_end(&launch->keep, err);
     train_live_clear(&launch->heard.live);
     launch->cli->interrupted = launch->told == SIGINT;
     launch->heard.outcome.interrupted = launch->told != 0;
@@ -488,11 +491,11 @@ static void close_all(struct launch *launch)
 {
     uint32_t removed;
     train_children_close(&launch->children);
+    train_keep_close(&launch->keep);
     if (launch->job != NULL)
         local_remove(launch->job);
     local_close(launch->job);
     (void)local_sweep(NULL, launch->cli->mem, NULL, &removed, NULL);
-    train_keep_close(&launch->keep);
     train_listener_fini(&launch->heard);
     mem_free(launch->cli->mem, launch);
 }

@@ -369,6 +369,77 @@ def programs_save_and_resume_in_shared_memory_too():
             assert second["resumed_at"] == first["iterations"] > 0, (first, second)
 
 
+def while_it_saves(mode, act, *more):
+    """Starts a job on a disk that takes its time, and calls act(process) while a checkpoint is being
+    written there: exit code, output, errors, and the clock of the newest checkpoint in the end."""
+    with jobs.Gate() as gate, tempfile.TemporaryDirectory() as folder:
+        process = start("--learners", 2, "--local", mode, "--checkpoint", folder,
+                        "--checkpoint-every", 5, *more, LD_PRELOAD=program("slow_disk.so"),
+                        SLOW_DISK=gate.path)
+        try:
+            until(lambda: os.path.exists(gate.path + ".waits"), "a checkpoint to be written")
+            act(process)
+            assert newest_in(folder) is None and process.poll() is None, said(process)
+        finally:
+            gate.open()
+            jobs.send(process.pid, signal.SIGINT)    # if it has not ended by then
+            code, out, err = ended(process)
+        return code, out, err, newest_in(folder)
+
+
+def learners_end(process):
+    until(lambda: not any(map(lives, learners_of(process.pid).values())), "the end of the learners")
+
+
+def a_signal_is_heeded_while_a_checkpoint_is_written():
+    def stop(process):
+        jobs.send(process.pid, signal.SIGINT)
+        learners_end(process)
+
+    for mode in SOME:
+        code, out, err, saved = while_it_saves(mode, stop, "--epochs", 100000)
+        assert code == 130 and saved is not None, (code, out, err)
+        check_counts(json.loads(out), err, saved)
+
+
+def who_dies_while_a_checkpoint_is_written_is_started_again():
+    def hurt(process):
+        kill(learners_of(process.pid)[1])
+        until(lambda: " gradients and is started again\n" in said(process), "a word of its death")
+
+    code, out, err, saved = while_it_saves("direct", hurt, "--epochs", 100000)
+    assert code == 130 and json.loads(out)["restarts"]["learners"] == 1, (code, out, err)
+    check_counts(json.loads(out), err, saved)
+
+
+def the_last_checkpoint_is_awaited():
+    with jobs.Gate() as gate, tempfile.TemporaryDirectory() as folder:
+        process = start("--learners", 2, "--epochs", 2, "--checkpoint", folder,
+                        LD_PRELOAD=program("slow_disk.so"), SLOW_DISK=gate.path)
+        until(lambda: os.path.exists(gate.path + ".waits"), "a checkpoint to be written")
+        learners_end(process)
+        assert newest_in(folder) is None and process.poll() is None, said(process)
+        gate.open()
+        code, out, err = ended(process)
+        assert code == 0 and newest_in(folder) == json.loads(out)["iterations"], (code, out, err)
+
+
+def a_checkpoint_that_cannot_be_written_is_told():
+    """On the way as a warning, in the end as the reason why the job has failed."""
+    with tempfile.TemporaryDirectory() as outer:
+        folder = os.path.join(outer, "folder")
+        process = start("--learners", 2, "--epochs", 100000, "--checkpoint", folder,
+                        "--checkpoint-every", 5)
+        until(lambda: os.path.isdir(folder) and newest_in(folder), "a checkpoint")
+        os.rename(folder, folder + "-away")
+        with open(folder, "w", encoding="utf-8"):
+            until(lambda: "trident train: no checkpoint: " in said(process), "a warning")
+        jobs.send(process.pid, signal.SIGINT)
+        code, out, err = ended(process)
+        assert code == 130 and out == "" and folder in err.split("no checkpoint: ")[-1], (code, out, err[-700:])
+        assert newest_in(folder + "-away"), err
+
+
 # ---- when things die ----
 
 def run_and_hurt(mode, learners, hurt, *more):
@@ -896,6 +967,9 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
          a_job_is_resumed_by_any_number_of_either_kind,
          programs_save_and_resume_in_shared_memory_too,
+         a_signal_is_heeded_while_a_checkpoint_is_written,
+         who_dies_while_a_checkpoint_is_written_is_started_again, the_last_checkpoint_is_awaited,
+         a_checkpoint_that_cannot_be_written_is_told,
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
          what_is_told_is_of_all_learners_if_one_is_gone,
