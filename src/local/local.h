@@ -332,7 +332,7 @@ uint32_t local_seat(const struct local_learner *learner);
 
 enum local_torn {
     LOCAL_TORN_KEEP, /* go on with the weights as they are: a step or two among many */
-    LOCAL_TORN_FAIL, /* return TRI_EPEER, so that somebody restores a checkpoint first */
+    LOCAL_TORN_FAIL, /* return TRI_EPEER, until local_restore() has put a checkpoint back */
 };
 
 struct local_serve_options {
