@@ -616,7 +616,9 @@ def a_lock_that_a_dead_one_held_is_taken_up():
 def a_death_that_never_comes_is_refused():
     for fault, mode, why in (("7:taken:3", "server", "there is no learner 7"),
                              ("server:marked:1", "direct", "no server"),
-                             ("1:writing:3", "direct", "nothing is locked")):
+                             ("1:writing:3", "direct", "nothing is locked"),
+                             ("1:taken:3", "direct", "comes only to pull, marked"),
+                             ("1:set:1", "replicas", "no layer lies there once")):
         code, out, err = jobs.alone(train("--learners", 2, "--local", mode, "--epochs", 2),
                                     TRIDENT_LOCAL_FAULT=fault)
         assert code == 2 and out == "" and fault in err and why in err, (code, out, err)
