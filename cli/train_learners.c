@@ -13,7 +13,7 @@ enum {
     PERIOD_MS = 50,
     GRACE_MS = 600000, /* reading the data may take its time; who dies meanwhile is seen at once */
     STUCK_MS = 120000,
-    TRIES = 3,      /* starts from a checkpoint, and starts of one that dies before it has begun */
+    TRIES = 3,      /* starts from a checkpoint, and of who tests, or serves while all stop */
     AGAIN_MS = 300, /* two signals within it are one: see docs/train.md */
     STOP_MS = 5000, /* for all to leave */
     TEST_MS = 60000,
@@ -114,15 +114,14 @@ static void fail_with(struct launch *launch, uint32_t rank, const tri_error *err
 }
 
 static void tell_end(struct launch *launch, uint32_t rank, const struct process_end *end,
-                     bool again)
+                     const char *next)
 {
     char name[PROCESS_SIGNAL_TEXT];
-    const char *next = again ? " and is started again" : "";
     if (end->signal != 0)
-        log_write(&launch->log, LOG_WARN, "learner %u was ended by %s before it had begun%s",
+        log_write(&launch->log, LOG_WARN, "learner %u was ended by %s before it had begun and %s",
                   (unsigned)rank, process_signal_name(end->signal, name), next);
     else
-        log_write(&launch->log, LOG_WARN, "learner %u exited with %d before it had begun%s",
+        log_write(&launch->log, LOG_WARN, "learner %u exited with %d before it had begun and %s",
                   (unsigned)rank, end->code, next);
 }
 
@@ -138,6 +137,14 @@ static void find_job(struct launch *launch)
         return;
     local_set_wait(launch->job, 0);
     launch->keep.job = launch->job;
+    for (uint32_t i = 0; i < launch->children.learners; i++)
+        if (launch->children.all[i].given_up)
+            local_give_up(launch->job, i);
+}
+
+static bool has_begun(const struct launch *launch)
+{
+    return launch->job != NULL && local_share_is_filled(launch->job);
 }
 
 /* How often the seat was taken; of the server how often one has sat down. */
@@ -170,19 +177,47 @@ static bool had_seat(struct launch *launch, uint32_t number)
     return taken(launch, number) > launch->children.all[number].before;
 }
 
-/* One that never sat down: the watchdog of the region does not know of it. */
+static bool others_run(const struct launch *launch, uint32_t rank)
+{
+    for (uint32_t i = 0; i < launch->children.learners; i++)
+        if (i != rank && launch->children.all[i].running)
+            return true;
+    return false;
+}
+
+/* The watchdog hears of it by the region: when it is there, if it is not yet. */
+static void give_up(struct launch *launch, uint32_t rank)
+{
+    launch->children.all[rank].given_up = true;
+    if (launch->job != NULL)
+        local_give_up(launch->job, rank);
+}
+
+/* One that never sat down: the watchdog of the region does not know of it. Without rank 0 there is
+ * no region, or nothing in it. */
 static void after_early_end(struct launch *launch, uint32_t rank, struct train_child *child)
 {
     tri_error err = {0};
-    bool again = child->quick++ < TRIES;
-    tell_end(launch, rank, &child->end, again);
+    bool again = child->quick++ < launch->request->settings.restarts;
+    bool lacked = !again && rank == 0 && !has_begun(launch);
+    tell_end(launch, rank, &child->end,
+             again                                 ? "is started again"
+             : lacked || !others_run(launch, rank) ? "is not started again"
+                                                   : "the others go on without it");
     if (again) {
         launch->heard.outcome.restarts.learners++;
         if (start_child(launch, rank, TRAIN_ROLE_WORKER, &err) != TRI_OK)
             fail_with(launch, rank, &err);
         return;
     }
-    fail(&err, TRI_EPEER, "it was ended %d times before it had begun", TRIES + 1);
+    if (!lacked) {
+        give_up(launch, rank);
+        return;
+    }
+    char times[24] = "once";
+    if (child->quick > 1)
+        (void)snprintf(times, sizeof times, "%u times", (unsigned)child->quick);
+    fail(&err, TRI_EPEER, "it was ended %s before it had begun", times);
     fail_next(&err, "see the lines behind [%u]", (unsigned)rank);
     fail_with(launch, rank, &err);
 }
@@ -246,6 +281,7 @@ static tri_status start_learner(void *ctx, uint32_t seat, tri_error *err)
 {
     struct launch *launch = ctx;
     launch->children.all[seat].quick = 0;
+    launch->children.all[seat].given_up = false;
     launch->heard.errors[seat] = (tri_error){0};
     return start_child(launch, seat, TRAIN_ROLE_WORKER, err);
 }
@@ -299,11 +335,6 @@ static tri_status watch(struct launch *launch, tri_error *err)
 }
 
 /* ---- one job, from its beginning to its end ---- */
-
-static bool has_begun(const struct launch *launch)
-{
-    return launch->job != NULL && local_share_is_filled(launch->job);
-}
 
 static tri_status begin(struct launch *launch, tri_error *err)
 {

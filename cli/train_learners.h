@@ -23,6 +23,7 @@ struct train_child {
     bool running;   /* it was started, and has not been seen to end */
     bool wanted;    /* its end was not dealt with yet */
     uint32_t quick; /* ends in a row before it had a seat */
+    bool given_up;  /* and it is not started again: the others go on without it */
     struct process_end end;
     uint32_t before; /* how often its seat had been taken when it was started */
 };

@@ -440,6 +440,8 @@ struct local_watch_options {
     /* All are called from the thread of local_watch(), and may be NULL: then it is not done. */
     tri_status (*save)(void *ctx, const struct local_snapshot *snapshot, tri_error *err);
     tri_status (*start_server)(void *ctx, tri_error *err);
+    /* If one dies before it sits down the watchdog waits for it until grace_ms have passed, or
+     * until the caller says local_give_up(). */
     tri_status (*start_learner)(void *ctx, uint32_t seat, tri_error *err);
     /* A learner is gone: forget it, reap it. */
     void (*dead)(void *ctx, uint32_t seat, uint64_t pid, bool stuck);

@@ -494,6 +494,42 @@ def the_rest_goes_on_without_a_learner_if_asked_to():
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
+def one_that_dies_before_it_has_begun_is_not_started_again_either():
+    for mode, victim in [(mode, 1) for mode in SOME] + [("server", 0)]:
+        code, out, err = jobs.alone(train("--json", "--learners", 2, "--local", mode, "--epochs", 8,
+                                          "--learner-restarts", 0),
+                                    TRIDENT_LOCAL_FAULT=f"{victim}:seats:1")
+        assert code == 0 and f"learner {victim} was ended by SIGKILL before it had begun and the " \
+            "others go on without it\n" in err, (code, err)
+        result = json.loads(out)
+        assert result["restarts"] == {"learners": 0, "server": 0, "all": 0}, result
+        assert result["learners_gone"] == 1 and sums_up(result), result
+        assert [event["kind"] for event in result["events"]] == ["evicted"], result["events"]
+
+
+def if_none_has_begun_all_start_again():
+    result = trained("--learners", 2, "--epochs", 8, "--learner-restarts", 0,
+                     TRIDENT_LOCAL_FAULT="0:seats:1,1:seats:1")
+    assert result["restarts"] == {"learners": 0, "server": 0, "all": 1}, result
+    assert result["learners_gone"] == 0 and result["test_accuracy"] > 0.9, result
+
+
+def nobody_goes_on_without_the_one_that_begins():
+    """Rank 0 is killed before it has made the region."""
+    for _ in range(20):
+        process = start("--learners", 2, "--epochs", 8, "--learner-restarts", 0)
+        first = until(lambda pid=process.pid: learners_of(pid).get(0), "learner 0")
+        jobs.send(first, signal.SIGSTOP)
+        early = not regions(process.pid)
+        kill(first)
+        code, out, err = ended(process)
+        if early:
+            assert code == 1 and out == "" and "learner 0 failed: it was ended once before it had " \
+                "begun" in err, (code, out, err)
+            return
+    raise AssertionError("learner 0 was too quick 20 times")
+
+
 def what_is_told_is_of_all_learners_if_one_is_gone():
     """Also if it was rank 0, and another one has tested what there is."""
     for mode, fault, victim in (("server", "taken", 0), ("server", "taken", 1), ("direct", "marked", 0),
@@ -974,6 +1010,8 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          a_checkpoint_that_cannot_be_written_is_told,
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
+         one_that_dies_before_it_has_begun_is_not_started_again_either,
+         if_none_has_begun_all_start_again, nobody_goes_on_without_the_one_that_begins,
          what_is_told_is_of_all_learners_if_one_is_gone,
          when_all_are_dead_all_start_again_from_a_checkpoint,
          the_last_copies_are_those_of_the_watchdog,
