@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/train_listener.h"
+#include "cli/train_rate.h"
 #include "os/clock.h"
 #include "settings/settings.h"
 
@@ -30,6 +31,8 @@ struct launch {
     struct train_keep keep;
     struct log log, user; /* what is told here; what the user asked for by TRIDENT_LOG */
     struct local_job *job;
+    struct train_rate rate;
+    double applied_per_s; /* gradients, of all learners; negative: not known */
     enum local_mode mode;
     double begun_at;
     int told;                        /* the signal that ends it */
@@ -61,6 +64,16 @@ static void on_begun(void *ctx, uint32_t rank, const struct train_report *report
     launch->keep.batch_of_all = (uint64_t)report->batch * launch->heard.outcome.workers *
                                 launch->request->settings.exchange_every;
     launch->keep.samples = report->train_samples;
+}
+
+/* One learner knows its own rate only. Until it is watched, that has to do for all. */
+static void amend(void *ctx, struct train_moment *moment)
+{
+    const struct launch *launch = ctx;
+    const uint32_t learners = launch->heard.outcome.workers;
+    if (launch->applied_per_s >= 0 && learners > 0)
+        moment->samples_per_s =
+            launch->applied_per_s * (double)launch->keep.batch_of_all / (double)learners;
 }
 
 static bool on_line(void *ctx, size_t process, const char *line, size_t len)
@@ -288,8 +301,9 @@ static tri_status start_learner(void *ctx, uint32_t seat, tri_error *err)
 
 static bool each(void *ctx, const struct local_stats *stats)
 {
-    (void)stats;
-    return pump(ctx, 0, true);
+    struct launch *launch = ctx;
+    launch->applied_per_s = train_rate_look(&launch->rate, clock_seconds(), stats->counts.applied);
+    return pump(launch, 0, true);
 }
 
 static uint32_t snapshot_ms(const struct launch *launch)
@@ -546,6 +560,8 @@ tri_status train_learners(struct cli *cli, const struct train_request *request, 
     launch->heard.ctx = launch;
     launch->heard.speaks = speaks;
     launch->heard.begun = on_begun;
+    launch->heard.amend = amend;
+    launch->applied_per_s = -1;
     if (status == TRI_OK)
         status = open_all(launch, argc, argv, &why);
     if (status == TRI_OK)
