@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/train_listener.h"
+#include "cli/train_rate.h"
 #include "os/clock.h"
 #include "settings/settings.h"
 
@@ -13,7 +14,7 @@ enum {
     PERIOD_MS = 50,
     GRACE_MS = 600000, /* reading the data may take its time; who dies meanwhile is seen at once */
     STUCK_MS = 120000,
-    TRIES = 3,      /* starts from a checkpoint, and starts of one that dies before it has begun */
+    TRIES = 3,      /* starts from a checkpoint, and of who tests, or serves while all stop */
     AGAIN_MS = 300, /* two signals within it are one: see docs/train.md */
     STOP_MS = 5000, /* for all to leave */
     TEST_MS = 60000,
@@ -30,7 +31,8 @@ struct launch {
     struct train_keep keep;
     struct log log, user; /* what is told here; what the user asked for by TRIDENT_LOG */
     struct local_job *job;
-    bool is_patient; /* with the job */
+    struct train_rate rate;
+    double applied_per_s; /* gradients, of all learners; negative: not known */
     enum local_mode mode;
     double begun_at;
     int told;                        /* the signal that ends it */
@@ -62,6 +64,16 @@ static void on_begun(void *ctx, uint32_t rank, const struct train_report *report
     launch->keep.batch_of_all = (uint64_t)report->batch * launch->heard.outcome.workers *
                                 launch->request->settings.exchange_every;
     launch->keep.samples = report->train_samples;
+}
+
+/* One learner knows its own rate only. Until it is watched, that has to do for all. */
+static void amend(void *ctx, struct train_moment *moment)
+{
+    const struct launch *launch = ctx;
+    const uint32_t learners = launch->heard.outcome.workers;
+    if (launch->applied_per_s >= 0 && learners > 0)
+        moment->samples_per_s =
+            launch->applied_per_s * (double)launch->keep.batch_of_all / (double)learners;
 }
 
 static bool on_line(void *ctx, size_t process, const char *line, size_t len)
@@ -115,27 +127,37 @@ static void fail_with(struct launch *launch, uint32_t rank, const tri_error *err
 }
 
 static void tell_end(struct launch *launch, uint32_t rank, const struct process_end *end,
-                     bool again)
+                     const char *next)
 {
     char name[PROCESS_SIGNAL_TEXT];
-    const char *next = again ? " and is started again" : "";
     if (end->signal != 0)
-        log_write(&launch->log, LOG_WARN, "learner %u was ended by %s before it had begun%s",
+        log_write(&launch->log, LOG_WARN, "learner %u was ended by %s before it had begun and %s",
                   (unsigned)rank, process_signal_name(end->signal, name), next);
     else
-        log_write(&launch->log, LOG_WARN, "learner %u exited with %d before it had begun%s",
+        log_write(&launch->log, LOG_WARN, "learner %u exited with %d before it had begun and %s",
                   (unsigned)rank, end->code, next);
 }
 
-/* Attaches to the learners' region once it is there, with little patience. */
+/* Attaches to the learners' region if it is there. It is not waited for, but what is asked of it
+ * is. */
 static void find_job(struct launch *launch)
 {
     char name[LOCAL_NAME_BYTES];
     shared_name(launch->children.job.name, name);
     const struct local_options options = {
         .mem = launch->cli->mem, .log = &launch->log, .name = name, .wait_ms = 1};
-    if (launch->job == NULL)
-        (void)local_attach(&options, &launch->job, NULL);
+    if (launch->job != NULL || local_attach(&options, &launch->job, NULL) != TRI_OK)
+        return;
+    local_set_wait(launch->job, 0);
+    launch->keep.job = launch->job;
+    for (uint32_t i = 0; i < launch->children.learners; i++)
+        if (launch->children.all[i].given_up)
+            local_give_up(launch->job, i);
+}
+
+static bool has_begun(const struct launch *launch)
+{
+    return launch->job != NULL && local_share_is_filled(launch->job);
 }
 
 /* How often the seat was taken; of the server how often one has sat down. */
@@ -168,19 +190,47 @@ static bool had_seat(struct launch *launch, uint32_t number)
     return taken(launch, number) > launch->children.all[number].before;
 }
 
-/* One that never sat down: the watchdog of the region does not know of it. */
+static bool others_run(const struct launch *launch, uint32_t rank)
+{
+    for (uint32_t i = 0; i < launch->children.learners; i++)
+        if (i != rank && launch->children.all[i].running)
+            return true;
+    return false;
+}
+
+/* The watchdog hears of it by the region: when it is there, if it is not yet. */
+static void give_up(struct launch *launch, uint32_t rank)
+{
+    launch->children.all[rank].given_up = true;
+    if (launch->job != NULL)
+        local_give_up(launch->job, rank);
+}
+
+/* One that never sat down: the watchdog of the region does not know of it. Without rank 0 there is
+ * no region, or nothing in it. */
 static void after_early_end(struct launch *launch, uint32_t rank, struct train_child *child)
 {
     tri_error err = {0};
-    bool again = child->quick++ < TRIES;
-    tell_end(launch, rank, &child->end, again);
+    bool again = child->quick++ < launch->request->settings.restarts;
+    bool lacked = !again && rank == 0 && !has_begun(launch);
+    tell_end(launch, rank, &child->end,
+             again                                 ? "is started again"
+             : lacked || !others_run(launch, rank) ? "is not started again"
+                                                   : "the others go on without it");
     if (again) {
         launch->heard.outcome.restarts.learners++;
         if (start_child(launch, rank, TRAIN_ROLE_WORKER, &err) != TRI_OK)
             fail_with(launch, rank, &err);
         return;
     }
-    fail(&err, TRI_EPEER, "it was ended %d times before it had begun", TRIES + 1);
+    if (!lacked) {
+        give_up(launch, rank);
+        return;
+    }
+    char times[24] = "once";
+    if (child->quick > 1)
+        (void)snprintf(times, sizeof times, "%u times", (unsigned)child->quick);
+    fail(&err, TRI_EPEER, "it was ended %s before it had begun", times);
     fail_next(&err, "see the lines behind [%u]", (unsigned)rank);
     fail_with(launch, rank, &err);
 }
@@ -216,6 +266,7 @@ static bool pump(struct launch *launch, int timeout_ms, bool restart)
     int told = train_children_hear(&launch->children, timeout_ms);
     if (told != 0 && launch->told == 0)
         launch->told = told;
+    train_keep_look(&launch->keep);
     look_at_ends(launch, restart);
     return launch->told == 0 && !launch->failed;
 }
@@ -243,14 +294,16 @@ static tri_status start_learner(void *ctx, uint32_t seat, tri_error *err)
 {
     struct launch *launch = ctx;
     launch->children.all[seat].quick = 0;
+    launch->children.all[seat].given_up = false;
     launch->heard.errors[seat] = (tri_error){0};
     return start_child(launch, seat, TRAIN_ROLE_WORKER, err);
 }
 
 static bool each(void *ctx, const struct local_stats *stats)
 {
-    (void)stats;
-    return pump(ctx, 0, true);
+    struct launch *launch = ctx;
+    launch->applied_per_s = train_rate_look(&launch->rate, clock_seconds(), stats->counts.applied);
+    return pump(launch, 0, true);
 }
 
 static uint32_t snapshot_ms(const struct launch *launch)
@@ -297,24 +350,6 @@ static tri_status watch(struct launch *launch, tri_error *err)
 
 /* ---- one job, from its beginning to its end ---- */
 
-/* What was found with little patience is used with more. */
-static tri_status have_patience(struct launch *launch, tri_error *err)
-{
-    char name[LOCAL_NAME_BYTES];
-    shared_name(launch->children.job.name, name);
-    const struct local_options options = {
-        .mem = launch->cli->mem, .log = &launch->log, .name = name};
-    struct local_job *job;
-    tri_status status = local_attach(&options, &job, err);
-    if (status != TRI_OK)
-        return status;
-    local_close(launch->job);
-    launch->job = job;
-    launch->keep.job = job;
-    launch->is_patient = true;
-    return TRI_OK;
-}
-
 static tri_status begin(struct launch *launch, tri_error *err)
 {
     uint32_t removed;
@@ -324,10 +359,8 @@ static tri_status begin(struct launch *launch, tri_error *err)
         status = start_child(launch, i, TRAIN_ROLE_WORKER, err);
     while (status == TRI_OK && pump(launch, PERIOD_MS, true)) {
         find_job(launch);
-        if (launch->job == NULL || !local_share_is_filled(launch->job))
-            continue;
-        status = have_patience(launch, err);
-        break;
+        if (has_begun(launch))
+            break;
     }
     return status;
 }
@@ -337,6 +370,7 @@ static tri_status begin(struct launch *launch, tri_error *err)
 static void look_after_stopping(struct launch *launch)
 {
     const uint32_t server = launch->children.learners;
+    find_job(launch); /* the signal may have come before the first look at it */
     if (launch->job == NULL)
         return;
     (void)local_bury(launch->job);
@@ -406,7 +440,7 @@ static tri_status await_result(struct launch *launch, tri_error *err)
     return TRI_OK;
 }
 
-/* The last checkpoint, whatever its clock. */
+/* The last checkpoint, whatever its clock. It is awaited when there is nothing else to do. */
 static tri_status save_end(struct launch *launch, tri_error *err)
 {
     struct local_snapshot end = {0};
@@ -424,13 +458,8 @@ static tri_status save_end(struct launch *launch, tri_error *err)
 /* What was learnt is in the region, whoever has stopped or died. */
 static tri_status stop_and_save(struct launch *launch, tri_error *err)
 {
-    if (launch->job != NULL && local_share_is_filled(launch->job) && !launch->is_patient)
-        (void)have_patience(launch, NULL); /* it was told before it had come so far */
     stop(launch);
-    if (launch->job == NULL || !local_share_is_filled(launch->job))
-        return TRI_OK;
-    launch->keep.job = launch->job;
-    return save_end(launch, err);
+    return has_begun(launch) ? save_end(launch, err) : TRI_OK;
 }
 
 static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
@@ -445,6 +474,8 @@ static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
         status = await_result(launch, err);
     if (launch->told != 0)
         status = stop_and_save(launch, err);
+    if (status == TRI_OK && (launch->told != 0 || !launch->failed))
+        status = train_keep_end(&launch->keep, err);
     train_live_clear(&launch->heard.live);
     launch->cli->interrupted = launch->told == SIGINT;
     launch->heard.outcome.interrupted = launch->told != 0;
@@ -505,11 +536,11 @@ static void close_all(struct launch *launch)
 {
     uint32_t removed;
     train_children_close(&launch->children);
+    train_keep_close(&launch->keep);
     if (launch->job != NULL)
         local_remove(launch->job);
     local_close(launch->job);
     (void)local_sweep(NULL, launch->cli->mem, NULL, &removed, NULL);
-    train_keep_close(&launch->keep);
     train_listener_fini(&launch->heard);
     mem_free(launch->cli->mem, launch);
 }
@@ -529,6 +560,8 @@ tri_status train_learners(struct cli *cli, const struct train_request *request, 
     launch->heard.ctx = launch;
     launch->heard.speaks = speaks;
     launch->heard.begun = on_begun;
+    launch->heard.amend = amend;
+    launch->applied_per_s = -1;
     if (status == TRI_OK)
         status = open_all(launch, argc, argv, &why);
     if (status == TRI_OK)

@@ -3,6 +3,7 @@
 #define TRIDENT_CLI_TRAIN_LEARNERS_H
 
 #include "api/local.h"
+#include "checkpoint/writer.h"
 #include "cli/run.h"
 #include "cli/train_line.h"
 #include "os/process.h"
@@ -22,6 +23,7 @@ struct train_child {
     bool running;   /* it was started, and has not been seen to end */
     bool wanted;    /* its end was not dealt with yet */
     uint32_t quick; /* ends in a row before it had a seat */
+    bool given_up;  /* and it is not started again: the others go on without it */
     struct process_end end;
     uint32_t before; /* how often its seat had been taken when it was started */
 };
@@ -69,20 +71,31 @@ struct train_keep {
     const struct local_job *job;
     const char *name; /* of the job */
     struct checkpoint_claim *claim;
-    uint32_t keep;
     uint64_t batch_of_all, samples; /* known when training has begun */
     uint64_t next;                  /* clock of the next one; 0: not known yet */
-    uint64_t saved;                 /* clock of the last one */
+    uint64_t saved;                 /* clock of the last one that is written */
+    struct checkpoint_writer writer;
+    struct checkpoint *writing; /* what it writes; NULL: nothing */
+    struct checkpoint *last;    /* what it writes then: that of the end */
+    bool ends;                  /* the last one was asked for: what becomes of it is in: */
+    tri_status status;
+    tri_error err;
 };
 
 /* Claims the folder, if there is one to save in. The job's name is borrowed. */
 tri_status train_keep_open(struct train_keep *keep, const char *job, tri_error *err);
+/* Waits for what is being written. Before the job is closed: names of layers are its own. */
 void train_keep_close(struct train_keep *keep);
 /* The clock of a snapshot: gradients applied of each learner, on average. */
 uint64_t train_keep_clock(const struct train_keep *keep, const struct local_snapshot *snapshot);
-/* Saves the snapshot if it is time to, or `now`. */
-tri_status train_keep_save(struct train_keep *keep, const struct local_snapshot *snapshot, bool now,
-                           tri_error *err);
+/* Saves a copy of the snapshot if it is time to, or if it is the `last` one. It is written while
+ * the caller goes on. While that goes on, none but the last is taken: the next snapshot is. */
+tri_status train_keep_save(struct train_keep *keep, const struct local_snapshot *snapshot,
+                           bool last, tri_error *err);
+/* Looks what has become of what is being written, and tells it. Does not wait. */
+void train_keep_look(struct train_keep *keep);
+/* Waits until all is written; what has become of the last one. */
+tri_status train_keep_end(struct train_keep *keep, tri_error *err);
 
 #ifdef __cplusplus
 }

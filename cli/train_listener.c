@@ -35,6 +35,8 @@ static void hear(struct train_listener *listener, uint32_t rank, struct train_he
     case TRAIN_MOMENT:
         if (!listener->speaks(listener->ctx, rank))
             break;
+        if (listener->amend != NULL)
+            listener->amend(listener->ctx, &heard->moment);
         train_outcome_moment(&listener->outcome, &heard->moment);
         train_live_moment(&listener->live, &heard->moment);
         break;

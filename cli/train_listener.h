@@ -18,6 +18,7 @@ struct train_listener {
     void *ctx;
     bool (*speaks)(const void *ctx, uint32_t rank);
     void (*begun)(void *ctx, uint32_t rank, const struct train_report *report);
+    void (*amend)(void *ctx, struct train_moment *moment); /* by what it knows better, or NULL */
 };
 
 /* Shows on cli->err. ctx and the calls are the caller's to set. fini takes a zeroed one, too, and

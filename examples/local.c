@@ -1,9 +1,11 @@
 /* Linear regression by learners of one machine, around one line in shared memory: "local" is one,
  * "trident run -n 4 -- local" four. Each takes a sample at a time, at its own pace; TRIDENT_LOCAL
  * says who steps the line, and this program is the same for all of its values. */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <trident/trident.h>
 
 enum { SAMPLES = 1024, INPUTS = 16, EPOCHS = 20 };
@@ -63,7 +65,36 @@ static void report(tri_job *job, struct line line, tri_error *err)
            tri_workers(job), mode, applied, stale, loss);
 }
 
-int main(void)
+static const char usage[] =
+    "Usage: local\n"
+    "Fits a line to made-up data, a sample at a time, around one line in shared memory.\n"
+    "\n"
+    "It has no options: trident run says how many learners there are, and the environment\n"
+    "(or a file, TRIDENT_CONFIG) how they learn:\n"
+    "\n"
+    "  TRIDENT_LOCAL    server, direct, sync or replicas: who steps the line  [default: server]\n"
+    "  TRIDENT_LOCKED   on: nobody reads the line while it changes            [default: off]\n"
+    "\n"
+    "Example: TRIDENT_LOCAL=direct trident run -n 4 -- local\n"
+    "Exit codes: 0 trained, 1 failed, 2 bad usage or settings\n";
+
+/* All that it takes is --help: else it would learn with what nobody has asked for. */
+static void read_arguments(int argc, char **argv)
+{
+    bool help = argc > 1 && strcmp(argv[1], "--help") == 0;
+    const char *wrong = argc > (help ? 2 : 1) ? argv[help ? 2 : 1] : NULL;
+    if (wrong != NULL) {
+        fprintf(stderr, "local: %s '%s'\n  try:   local --help\n",
+                wrong[0] == '-' ? "there is no option" : "it takes no argument", wrong);
+        exit(2);
+    }
+    if (help) {
+        fputs(usage, stdout);
+        exit(fflush(stdout) == 0 ? 0 : 1);
+    }
+}
+
+int main(int argc, char **argv)
 {
     tri_job *job = NULL;
     tri_error err;
@@ -76,6 +107,7 @@ int main(void)
     info.weights = own, info.bias = own + INPUTS;
     update.dense = gradient, update.dense_bias = gradient + INPUTS, update.count = 1;
 
+    read_arguments(argc, argv);
     (void)setenv("TRIDENT_MODE", "local", 1);
     must(tri_open(NULL, &job, &err), &err);
     must(tri_layer(job, &info, &layer, &err), &err);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "local/inside.h"
+#include "local/sets.h"
 
 enum { ITEM = 64 };
 
@@ -64,9 +64,57 @@ static bool read_item(char *item, uint32_t *who, struct local_faults *out)
     return strcmp(item, "server") == 0 || read_number(item, who);
 }
 
-/* Steps that only some jobs have. */
-static tri_status check_step(const struct local_job *job, const char *item, enum local_step at,
-                             tri_error *err)
+/* ---- who comes where ---- */
+
+#define AT(step) (1U << LOCAL_AT_##step)
+#define PUSH     (AT(TAKEN) | AT(HALF_FULL) | AT(PUBLISHED))
+#define STEP     (AT(MARKED) | AT(HALF_STEP) | AT(STEPPED))
+#define LOCKS    (AT(READING) | AT(WRITING))
+
+static const uint32_t learner_steps[LOCAL_MODES] = {
+    [LOCAL_SERVER] = PUSH | AT(PULL) | AT(READING) | AT(SEATS),
+    [LOCAL_DIRECT] = STEP | AT(PULL) | LOCKS | AT(SEATS),
+    [LOCAL_SYNC] = PUSH | AT(SEATS),
+    [LOCAL_REPLICAS] =
+        PUSH | AT(HALF_STEP) | AT(STEPPED) | AT(COMMITTED) | AT(SEATS) | AT(HELD) | AT(SET)};
+static const uint32_t server_steps[LOCAL_MODES] = {
+    [LOCAL_SERVER] = STEP | AT(COMMITTED) | AT(WRITING) | AT(SEATS),
+    [LOCAL_SYNC] = STEP | AT(ROUND) | AT(WRITING) | AT(SEATS)};
+
+/* The process of learner 0 may have the server in it, and may copy the weights: where no launcher
+ * has a server and a watchdog for them. */
+static uint32_t steps_of(const struct local_job *job, uint32_t who)
+{
+    const uint32_t mode = job->head->mode;
+    uint32_t steps = who == LOCAL_ANY ? server_steps[mode] : learner_steps[mode];
+    if (who == 0 && has_server(job))
+        steps |= server_steps[mode] | AT(HELD);
+    if (!job->head->locked)
+        steps &= ~LOCKS;
+    return has_sets(job) ? steps : steps & ~AT(SET);
+}
+
+static tri_status refuse_step(const struct local_job *job, const char *item, uint32_t who,
+                              tri_error *err)
+{
+    char why[240];
+    int used = snprintf(why, sizeof why, "in local = %s %s comes only to",
+                        local_mode_name((enum local_mode)job->head->mode),
+                        who == LOCAL_ANY ? "the server" : "a learner");
+    const char *between = " ";
+    for (int i = LOCAL_AT_NOTHING + 1; i < LOCAL_STEPS; i++) {
+        if ((steps_of(job, who) & 1U << i) == 0 || used < 0 || (size_t)used >= sizeof why)
+            continue;
+        used += snprintf(why + used, sizeof why - (size_t)used, "%s%s", between,
+                         local_step_name((enum local_step)i));
+        between = ", ";
+    }
+    return refuse_never(item, why, err);
+}
+
+/* Steps that only some jobs have, or that are another's. */
+static tri_status check_step(const struct local_job *job, const char *item, uint32_t who,
+                             enum local_step at, tri_error *err)
 {
     const struct head *head = job->head;
     if ((at == LOCAL_AT_READING || at == LOCAL_AT_WRITING) && !head->locked)
@@ -75,7 +123,9 @@ static tri_status check_step(const struct local_job *job, const char *item, enum
         return refuse_never(item, "only local = sync has rounds", err);
     if (at == LOCAL_AT_SET && head->mode != LOCAL_REPLICAS)
         return refuse_never(item, "only local = replicas has sets", err);
-    return TRI_OK;
+    if (at == LOCAL_AT_SET && !has_sets(job))
+        return refuse_never(item, "no layer lies there once for all learners in this job", err);
+    return (steps_of(job, who) & 1U << at) != 0 ? TRI_OK : refuse_step(job, item, who, err);
 }
 
 static tri_status check_item(const struct local_job *job, const char *item, uint32_t who,
@@ -90,7 +140,7 @@ static tri_status check_item(const struct local_job *job, const char *item, uint
                        (unsigned)who, (unsigned)head->learners);
         return refuse_never(item, why, err);
     }
-    return check_step(job, item, at, err);
+    return check_step(job, item, who, at, err);
 }
 
 static void die(void *ctx, enum local_step at)

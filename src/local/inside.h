@@ -27,7 +27,7 @@ extern "C" {
 
 #define LOCAL_MAGIC "TRILOCAL"
 enum {
-    LOCAL_LAYOUT = 5, /* another number for another layout: processes of a job must agree */
+    LOCAL_LAYOUT = 6, /* another number for another layout: processes of a job must agree */
     LINE = 64,        /* bytes */
     FLOATS = LINE / 4,
     SLICE_MS = 100,  /* how long one sleep of a wait is: then it looks for the dead */
@@ -101,6 +101,7 @@ struct head {
     uint64_t round;
     uint64_t version_next; /* sync: what the version will be after the round that is applied */
     uint64_t applying[2];  /* 0, or what the server is in the middle of: see passes.c */
+    uint64_t torn_noted;   /* of the gradients that are torn, how many somebody has taken note of */
     uint64_t version_base; /* version less the sum of what the seats have applied */
     uint32_t writing;      /* the lock is held for writing, or about to be */
     uint32_t hold, held;   /* somebody wants another to rest, and copies; it does: hold_word() */
@@ -453,8 +454,10 @@ void passes_finish(struct passes *passes); /* ends what is begun, and begins not
 /* Marks are of a seat's gradient, or (ROUND_MARK) of a round. */
 uint64_t applying_mark(uint32_t seat, uint64_t number);
 bool is_applying(const struct local_job *job);
-/* Clears the marks of a dead server; returns how many gradients it tore. */
+/* Counts what a dead server tore, and clears its marks; returns how many torn gradients nobody has
+ * taken note of, also if one who took them up died over it. */
 uint64_t passes_recover(struct local_job *job);
+void passes_note_torn(struct local_job *job); /* they are put right, or put up with */
 
 #ifdef __cplusplus
 }

@@ -106,8 +106,8 @@ static tri_status wrap(const struct local_options *options, struct region *regio
                               .state = (float *)(base + head->state_at),
                               .slots = base + head->slots_at,
                               .sgd = update_kernel_at(0)->sgd,
-                              .two = update_kernel_at(0)->two,
-                              .wait_ms = options->wait_ms > 0 ? options->wait_ms : 30000};
+                              .two = update_kernel_at(0)->two};
+    local_set_wait(job, options->wait_ms);
     size_t blocks = 0;
     for (uint32_t l = 0; l < head->layer_count; l++)
         blocks += (size_t)((job->layers[l].floats + BLOCK - 1) / BLOCK);
@@ -122,6 +122,11 @@ static tri_status wrap(const struct local_options *options, struct region *regio
     make_blocks(job);
     *out = job;
     return TRI_OK;
+}
+
+void local_set_wait(struct local_job *job, uint32_t wait_ms)
+{
+    job->wait_ms = wait_ms > 0 ? wait_ms : 30000;
 }
 
 void local_close(struct local_job *job)

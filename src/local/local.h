@@ -158,6 +158,10 @@ tri_status local_create(const struct local_options *options, struct local_job **
 tri_status local_attach(const struct local_options *options, struct local_job **out,
                         tri_error *err);
 
+/* What one who looks for a job in passing does with the handle that it has found: waits are as long
+ * as wait_ms of the options says (0: 30000) from here on. Before any other thread uses it. */
+void local_set_wait(struct local_job *job, uint32_t wait_ms);
+
 void local_close(struct local_job *job);  /* unmaps; the region stays. NULL is fine */
 void local_remove(struct local_job *job); /* the name goes, and the memory with the last process */
 
@@ -347,7 +351,7 @@ uint32_t local_seat(const struct local_learner *learner);
 
 enum local_torn {
     LOCAL_TORN_KEEP, /* go on with the weights as they are: a step or two among many */
-    LOCAL_TORN_FAIL, /* return TRI_EPEER, so that somebody restores a checkpoint first */
+    LOCAL_TORN_FAIL, /* return TRI_EPEER, until local_restore() has put a checkpoint back */
 };
 
 struct local_serve_options {
@@ -455,6 +459,8 @@ struct local_watch_options {
     /* All are called from the thread of local_watch(), and may be NULL: then it is not done. */
     tri_status (*save)(void *ctx, const struct local_snapshot *snapshot, tri_error *err);
     tri_status (*start_server)(void *ctx, tri_error *err);
+    /* If one dies before it sits down the watchdog waits for it until grace_ms have passed, or
+     * until the caller says local_give_up(). */
     tri_status (*start_learner)(void *ctx, uint32_t seat, tri_error *err);
     /* A learner is gone: forget it, reap it. */
     void (*dead)(void *ctx, uint32_t seat, uint64_t pid, bool stuck);

@@ -68,7 +68,6 @@ uint64_t passes_recover(struct local_job *job)
 {
     struct head *head = job->head;
     const uint64_t marks[2] = {load(&head->applying[0]), load(&head->applying[1])};
-    const uint64_t before = all_torn(job);
     const size_t first = marks[0] <= marks[1] ? 0 : 1; /* of two of one seat, the earlier */
     recover(job, marks[first]);
     recover(job, marks[1 - first]);
@@ -81,7 +80,12 @@ uint64_t passes_recover(struct local_job *job)
     for (uint32_t i = 0; i < head->learners; i++)
         event_wake(&job->seats[i].space); /* it may have died before it could say so */
     event_wake(&head->news);
-    return all_torn(job) - before;
+    return all_torn(job) - load(&head->torn_noted);
+}
+
+void passes_note_torn(struct local_job *job)
+{
+    store(&job->head->torn_noted, all_torn(job));
 }
 
 /* ---- opening ---- */

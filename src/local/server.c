@@ -26,8 +26,10 @@ static tri_status take_up(struct server *server, tri_error *err)
         return TRI_OK;
     log_write(job->log, LOG_WARN, "the last server died in the middle of %llu gradient(s)",
               (unsigned long long)torn);
-    if (server->options->torn == LOCAL_TORN_KEEP)
+    if (server->options->torn == LOCAL_TORN_KEEP) {
+        passes_note_torn(job);
         return TRI_OK;
+    }
     fail(err, TRI_EPEER, "the last server of job '%s' died in the middle of a gradient",
          job->head->name);
     fail_next(err, "put the last checkpoint back, then serve again");

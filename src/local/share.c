@@ -59,7 +59,7 @@ static tri_status take_over(const struct local_options *options, bool watched,
     soon.wait_ms = 1;
     if (local_attach(&soon, &job, NULL) != TRI_OK)
         return TRI_EINPUT; /* err says why there is no other */
-    job->wait_ms = options->wait_ms > 0 ? options->wait_ms : 30000;
+    local_set_wait(job, options->wait_ms);
     tri_status status = has_note(job, err);
     if (status == TRI_OK && !may_take_over(job, watched))
         status = TRI_EINPUT;
@@ -129,7 +129,7 @@ tri_status local_share_find(const struct local_options *options, bool watched,
         if (status != TRI_OK && (status != TRI_EINPUT || clock_us() >= deadline))
             return status;
         if (status == TRI_OK && local_share_is_filled(job) && (watched || !is_stale(job))) {
-            job->wait_ms = (uint32_t)(wait_us / 1000);
+            local_set_wait(job, options->wait_ms);
             *out = job;
             return TRI_OK;
         }

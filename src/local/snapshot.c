@@ -375,6 +375,7 @@ tri_status local_restore(struct local_job *job, const struct local_snapshot *sna
         bump(&job->changes[l], 1);
     }
     update_copy(job->state, snapshot->state, head->state_floats);
+    passes_note_torn(job);
     store(&head->version_base, snapshot->version - sum);
     store(&head->version, snapshot->version);
     bump(&head->changes, 1);

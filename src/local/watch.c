@@ -86,6 +86,15 @@ static bool may_restart(const struct watch *watch, uint32_t seat)
            watch->restarts[seat] < or_else(watch->options->restarts, 3);
 }
 
+/* Who starts learners has given up one that died before it sat down. */
+static void look_for_given_up(struct watch *watch, uint32_t seat)
+{
+    if (watch->expected[seat] == 0 || load32(&watch->job->seats[seat].given_up) == 0)
+        return;
+    watch->expected[seat] = 0;
+    watch->report->given_up++;
+}
+
 /* Is there somebody to go on? Who has died at the same moment is not. */
 static bool others_go_on(const struct watch *watch, uint32_t seat)
 {
@@ -152,6 +161,7 @@ static tri_status look_at_learner(struct watch *watch, uint32_t seat, tri_error 
         look_for_stuck(watch, seat, &stats);
         return TRI_OK;
     }
+    look_for_given_up(watch, seat);
     /* The server buries, too: what counts is whether this watchdog knows. */
     bool is_dead = stats.state == LOCAL_SEAT_TAKEN || stats.state == LOCAL_SEAT_DEAD;
     if (is_dead && stats.joins > watch->mourned[seat]) {

@@ -10,9 +10,9 @@
 
 static struct train_request a_request(const char *const *more)
 {
-    const char *argv[16] = {"--data", "x", "--model", "lenet"};
+    const char *argv[40] = {"--data", "x", "--model", "lenet"};
     int argc = 4;
-    for (; *more != NULL && argc < 16; more++)
+    for (; *more != NULL && argc < 40; more++)
         argv[argc++] = *more;
     struct train_request request;
     assert_int_equal(train_read(argc, argv, &request, NULL), TRI_OK);
@@ -230,6 +230,91 @@ TEST(what_to_try_next_has_what_it_needs)
     summary(&request, 1, &out);
     find(buf_string(&out), "\n  trident predict --model m.safetensors --data csv:held.csv "
                            "--label-column 3 --text-column 2 --header no\n");
+    buf_fini(&out);
+}
+
+/* Reads the command in that line of what to try next, as a shell would without quotes. */
+static struct train_request read_next(const char *text, int line)
+{
+    static char words[400];
+    const char *argv[60], *from = strstr(text, "Try next:\n");
+    struct train_request request;
+    tri_error err = {0};
+    int argc = 0;
+    assert_non_null(from);
+    for (int i = 0; i < line; i++)
+        from = strchr(from, '\n') + 1;
+    (void)snprintf(words, sizeof words, "%.*s", (int)strcspn(from, "\n"), from);
+    for (char *word = words + strspn(words, " "); *word != '\0' && argc < 60;) {
+        char *end = word + strcspn(word, " ");
+        argv[argc++] = word;
+        word = end + strspn(end, " ");
+        *end = '\0';
+    }
+    assert_true(argc > 2 && strcmp(argv[1], "train") == 0);
+    if (train_read(argc - 2, argv + 2, &request, &err) != TRI_OK)
+        fail_msg("'%.*s' does not work: %s", (int)strcspn(from, "\n"), from, err.text);
+    return request;
+}
+
+TEST(what_to_try_next_is_the_same_run_but_for_one_thing)
+{
+    (void)state;
+    struct train_request request =
+        REQUEST("--learners", "3", "--local", "replicas", "--batch", "2", "--lr", "0.1",
+                "--optimizer", "sgd", "--learner-restarts", "0", "--seed", "7", "--epochs", "3",
+                "--checkpoint", "runs", "--resume", "--evaluate-every", "2");
+    struct buf out;
+    summary(&request, 3, &out);
+    find(buf_string(&out), "\n  trident train --data x --model lenet --learners 3 --local replicas "
+                           "--learner-restarts 0 --epochs 3 --batch 2 --lr 0.1 --optimizer sgd "
+                           "--evaluate-every 2 --seed 7 --out lenet.safetensors\n");
+    for (int line = 1; line <= 3; line++) {
+        struct train_request next = read_next(buf_string(&out), line);
+        assert_int_equal(next.settings.learners, 3);
+        assert_string_equal(next.local, line == 2 ? "sync" : "replicas");
+        assert_int_equal(next.settings.restarts, 0);
+        assert_int_equal(next.settings.batch, 2);
+        assert_int_equal(next.settings.seed, 7);
+        assert_string_equal(next.settings.lr, "0.1");
+        assert_null(next.settings.checkpoint);
+        assert_int_equal(next.settings.iterations, line == 3 ? 100 : 0);
+        assert_true(line == 3 ? next.settings.epochs == NULL && next.settings.profile
+                              : strcmp(next.settings.epochs, "3") == 0);
+    }
+    buf_fini(&out);
+}
+
+TEST(what_does_not_go_with_the_one_thing_is_left_out)
+{
+    (void)state;
+    struct buf out;
+    struct train_request request = REQUEST("--learners", "2", "--exchange-every", "4");
+    summary(&request, 2, &out); /* in rounds the default would be momentum */
+    assert_string_equal(read_next(buf_string(&out), 2).optimizer, "sgd");
+    assert_int_equal(read_next(buf_string(&out), 2).settings.exchange_every, 4);
+    buf_fini(&out);
+    request = REQUEST("--learners", "2", "--local", "sync", "--optimizer", "momentum:0.9", "--lr",
+                      "0.02", "--batch", "8");
+    summary(&request, 2, &out); /* at their own pace it would diverge */
+    struct train_request next = read_next(buf_string(&out), 2);
+    assert_string_equal(next.local, "direct");
+    assert_int_equal(next.settings.batch, 8);
+    assert_null(next.settings.lr);
+    buf_fini(&out);
+    request = REQUEST("--learners", "2", "--local", "sync", "--optimizer", "sgd", "--lr", "0.2");
+    summary(&request, 2, &out);
+    assert_string_equal(read_next(buf_string(&out), 2).settings.lr, "0.2");
+    buf_fini(&out);
+    request =
+        REQUEST("--workers", "4", "--servers", "2", "--scheme", "ps", "--consistency", "ssp:2");
+    summary(&request, 4, &out);
+    next = read_next(buf_string(&out), 2);
+    assert_string_equal(next.settings.scheme, "auto");
+    assert_string_equal(next.settings.consistency, "ssp:2");
+    assert_int_equal(next.settings.servers, 2);
+    assert_int_equal(next.settings.workers, 4);
+    assert_string_equal(read_next(buf_string(&out), 1).settings.scheme, "ps");
     buf_fini(&out);
 }
 
@@ -619,6 +704,8 @@ int main(void)
         cmocka_unit_test(with_one_worker_nothing_travels),
         cmocka_unit_test(what_learners_with_copies_have_in_common_is_named),
         cmocka_unit_test(what_to_try_next_has_what_it_needs),
+        cmocka_unit_test(what_to_try_next_is_the_same_run_but_for_one_thing),
+        cmocka_unit_test(what_does_not_go_with_the_one_thing_is_left_out),
         cmocka_unit_test(the_model_is_tried_on_what_it_was_tested_with),
         cmocka_unit_test(the_document_lists_the_tests),
         cmocka_unit_test(a_test_that_finds_no_memory_is_forgotten),

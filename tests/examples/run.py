@@ -135,13 +135,15 @@ def bad_usage_exits_2_and_says_what_to_try():
     for line, want in (("mlp --hiden 3", "no option '--hiden'"), ("mlp --hidden", "no value"),
                        ("mlp --hidden 0", "from 1 to 65536"), ("mlp --lr nan", "above 0"),
                        ("mlp --steps 1e3", "impossible number"),
-                       ("mlp --give rows", "factors or dense")):
+                       ("mlp --give rows", "factors or dense"),
+                       ("local --learners 4", "no option '--learners'"),
+                       ("local 4", "takes no argument '4'"), ("local --help 4", "'4'")):
         code, out, err = alone(line)
         assert (code, out) == (2, "") and want in err and "  try:   " in err, (line, code, err)
 
 
 def help_goes_to_stdout():
-    for line in ("mlp --help",):
+    for line in ("mlp --help", "local --help"):
         code, out, err = alone(line)
         assert (code, err) == (0, "") and out.startswith("Usage: "), (line, code, err)
         assert max(map(len, out.split("\n"))) <= 100, line

@@ -7,14 +7,17 @@ usage: tests/jobs/learners.py FOLDER [TEST...]       where trident is, as build/
 TRIDENT_CHAOS=200 for so many runs in which things are killed, TRIDENT_CHAOS_SEED to repeat some.
 """
 import collections
+import fcntl
 import glob
 import json
 import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 
 import jobs
@@ -366,6 +369,77 @@ def programs_save_and_resume_in_shared_memory_too():
             assert second["resumed_at"] == first["iterations"] > 0, (first, second)
 
 
+def while_it_saves(mode, act, *more):
+    """Starts a job on a disk that takes its time, and calls act(process) while a checkpoint is being
+    written there: exit code, output, errors, and the clock of the newest checkpoint in the end."""
+    with jobs.Gate() as gate, tempfile.TemporaryDirectory() as folder:
+        process = start("--learners", 2, "--local", mode, "--checkpoint", folder,
+                        "--checkpoint-every", 5, *more, LD_PRELOAD=program("slow_disk.so"),
+                        SLOW_DISK=gate.path)
+        try:
+            until(lambda: os.path.exists(gate.path + ".waits"), "a checkpoint to be written")
+            act(process)
+            assert newest_in(folder) is None and process.poll() is None, said(process)
+        finally:
+            gate.open()
+            jobs.send(process.pid, signal.SIGINT)    # if it has not ended by then
+            code, out, err = ended(process)
+        return code, out, err, newest_in(folder)
+
+
+def learners_end(process):
+    until(lambda: not any(map(lives, learners_of(process.pid).values())), "the end of the learners")
+
+
+def a_signal_is_heeded_while_a_checkpoint_is_written():
+    def stop(process):
+        jobs.send(process.pid, signal.SIGINT)
+        learners_end(process)
+
+    for mode in SOME:
+        code, out, err, saved = while_it_saves(mode, stop, "--epochs", 100000)
+        assert code == 130 and saved is not None, (code, out, err)
+        check_counts(json.loads(out), err, saved)
+
+
+def who_dies_while_a_checkpoint_is_written_is_started_again():
+    def hurt(process):
+        kill(learners_of(process.pid)[1])
+        until(lambda: " gradients and is started again\n" in said(process), "a word of its death")
+
+    code, out, err, saved = while_it_saves("direct", hurt, "--epochs", 100000)
+    assert code == 130 and json.loads(out)["restarts"]["learners"] == 1, (code, out, err)
+    check_counts(json.loads(out), err, saved)
+
+
+def the_last_checkpoint_is_awaited():
+    with jobs.Gate() as gate, tempfile.TemporaryDirectory() as folder:
+        process = start("--learners", 2, "--epochs", 2, "--checkpoint", folder,
+                        LD_PRELOAD=program("slow_disk.so"), SLOW_DISK=gate.path)
+        until(lambda: os.path.exists(gate.path + ".waits"), "a checkpoint to be written")
+        learners_end(process)
+        assert newest_in(folder) is None and process.poll() is None, said(process)
+        gate.open()
+        code, out, err = ended(process)
+        assert code == 0 and newest_in(folder) == json.loads(out)["iterations"], (code, out, err)
+
+
+def a_checkpoint_that_cannot_be_written_is_told():
+    """On the way as a warning, in the end as the reason why the job has failed."""
+    with tempfile.TemporaryDirectory() as outer:
+        folder = os.path.join(outer, "folder")
+        process = start("--learners", 2, "--epochs", 100000, "--checkpoint", folder,
+                        "--checkpoint-every", 5)
+        until(lambda: os.path.isdir(folder) and newest_in(folder), "a checkpoint")
+        os.rename(folder, folder + "-away")
+        with open(folder, "w", encoding="utf-8"):
+            until(lambda: "trident train: no checkpoint: " in said(process), "a warning")
+        jobs.send(process.pid, signal.SIGINT)
+        code, out, err = ended(process)
+        assert code == 130 and out == "" and folder in err.split("no checkpoint: ")[-1], (code, out, err[-700:])
+        assert newest_in(folder + "-away"), err
+
+
 # ---- when things die ----
 
 def run_and_hurt(mode, learners, hurt, *more):
@@ -418,6 +492,42 @@ def the_rest_goes_on_without_a_learner_if_asked_to():
         assert " gradients and the others go on without it\n" in err, err
         assert [event["kind"] for event in result["events"]] == ["evicted"], result["events"]
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
+
+
+def one_that_dies_before_it_has_begun_is_not_started_again_either():
+    for mode, victim in [(mode, 1) for mode in SOME] + [("server", 0)]:
+        code, out, err = jobs.alone(train("--json", "--learners", 2, "--local", mode, "--epochs", 8,
+                                          "--learner-restarts", 0),
+                                    TRIDENT_LOCAL_FAULT=f"{victim}:seats:1")
+        assert code == 0 and f"learner {victim} was ended by SIGKILL before it had begun and the " \
+            "others go on without it\n" in err, (code, err)
+        result = json.loads(out)
+        assert result["restarts"] == {"learners": 0, "server": 0, "all": 0}, result
+        assert result["learners_gone"] == 1 and sums_up(result), result
+        assert [event["kind"] for event in result["events"]] == ["evicted"], result["events"]
+
+
+def if_none_has_begun_all_start_again():
+    result = trained("--learners", 2, "--epochs", 8, "--learner-restarts", 0,
+                     TRIDENT_LOCAL_FAULT="0:seats:1,1:seats:1")
+    assert result["restarts"] == {"learners": 0, "server": 0, "all": 1}, result
+    assert result["learners_gone"] == 0 and result["test_accuracy"] > 0.9, result
+
+
+def nobody_goes_on_without_the_one_that_begins():
+    """Rank 0 is killed before it has made the region."""
+    for _ in range(20):
+        process = start("--learners", 2, "--epochs", 8, "--learner-restarts", 0)
+        first = until(lambda pid=process.pid: learners_of(pid).get(0), "learner 0")
+        jobs.send(first, signal.SIGSTOP)
+        early = not regions(process.pid)
+        kill(first)
+        code, out, err = ended(process)
+        if early:
+            assert code == 1 and out == "" and "learner 0 failed: it was ended once before it had " \
+                "begun" in err, (code, out, err)
+            return
+    raise AssertionError("learner 0 was too quick 20 times")
 
 
 def what_is_told_is_of_all_learners_if_one_is_gone():
@@ -545,7 +655,9 @@ def a_lock_that_a_dead_one_held_is_taken_up():
 def a_death_that_never_comes_is_refused():
     for fault, mode, why in (("7:taken:3", "server", "there is no learner 7"),
                              ("server:marked:1", "direct", "no server"),
-                             ("1:writing:3", "direct", "nothing is locked")):
+                             ("1:writing:3", "direct", "nothing is locked"),
+                             ("1:taken:3", "direct", "comes only to pull, marked"),
+                             ("1:set:1", "replicas", "no layer lies there once")):
         code, out, err = jobs.alone(train("--learners", 2, "--local", mode, "--epochs", 2),
                                     TRIDENT_LOCAL_FAULT=fault)
         assert code == 2 and out == "" and fault in err and why in err, (code, out, err)
@@ -657,8 +769,40 @@ def what_is_told_after_a_signal_is_what_was_saved():
                     mode, 2, lambda pid: jobs.send(pid, signal.SIGINT), "--epochs", 100000,
                     "--checkpoint", folder, "--checkpoint-every", 100000, *more)
                 assert code == 130, (code, err)
-                newest = max(name for name in os.listdir(folder) if name.endswith(".safetensors"))
-                check_counts(json.loads(out), err, int("".join(filter(str.isdigit, newest))))
+                check_counts(json.loads(out), err, newest_in(folder))
+
+
+def newest_in(folder):
+    """The clock of the newest checkpoint, or None."""
+    names = [name for name in os.listdir(folder) if name.endswith(".safetensors")]
+    return int("".join(filter(str.isdigit, max(names)))) if names else None
+
+
+def unread_of(pid):
+    """Bytes that a process has printed and nobody has read yet."""
+    pipe = os.open(f"/proc/{pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+    finally:
+        os.close(pipe)
+
+
+def a_signal_before_the_launcher_has_looked_saves_too():
+    """It is halted until both have told that they have begun, and more; it finds the signal first."""
+    with tempfile.TemporaryDirectory() as folder:
+        process, _ = start_and_halt("--local", "direct", "--epochs", 100000, "--checkpoint", folder)
+        try:
+            for learner in learners_of(process.pid).values():
+                begun = until(lambda who=learner: unread_of(who), "the first line of a learner")
+                until(lambda who=learner, size=begun: unread_of(who) > size, "the second line")
+        except AssertionError:
+            process.kill()
+            raise
+        jobs.send(process.pid, signal.SIGINT)
+        jobs.send(process.pid, signal.SIGCONT)
+        code, out, err = ended(process)
+        assert code == 130 and newest_in(folder) is not None, (code, out, err)
+        check_counts(json.loads(out), err, newest_in(folder))
 
 
 def signals_end_it_in_order():
@@ -864,8 +1008,13 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          under_another_launcher_they_share_memory_too, a_recipe_sets_what_is_not_given,
          a_job_is_resumed_by_any_number_of_either_kind,
          programs_save_and_resume_in_shared_memory_too,
+         a_signal_is_heeded_while_a_checkpoint_is_written,
+         who_dies_while_a_checkpoint_is_written_is_started_again, the_last_checkpoint_is_awaited,
+         a_checkpoint_that_cannot_be_written_is_told,
          a_dead_learner_is_named_and_started_again,
          the_rest_goes_on_without_a_learner_if_asked_to,
+         one_that_dies_before_it_has_begun_is_not_started_again_either,
+         if_none_has_begun_all_start_again, nobody_goes_on_without_the_one_that_begins,
          what_is_told_is_of_all_learners_if_one_is_gone,
          when_all_are_dead_all_start_again_from_a_checkpoint,
          the_last_copies_are_those_of_the_watchdog,
@@ -878,6 +1027,7 @@ TESTS = (learners_learn, other_optimizers_and_locks_learn,
          what_a_dead_one_was_in_the_middle_of_is_told, a_new_server_counts_on_from_the_checkpoint,
          nothing_outlives_a_killed_launcher, signals_end_it_in_order,
          what_is_told_after_a_signal_is_what_was_saved,
+         a_signal_before_the_launcher_has_looked_saves_too,
          who_dies_when_all_are_told_to_stop_holds_nobody_up,
          bad_data_is_told_once, a_learner_that_diverges_ends_the_job,
          with_little_shared_memory_they_go_elsewhere_or_say_so, chaos)

@@ -652,6 +652,62 @@ TEST(a_snapshot_put_back_is_where_counting_goes_on)
     rig_remove(job);
 }
 
+/* The first server dies in the middle of a gradient. If more_deaths, the second counts it as torn
+ * and dies before it can say so. */
+static void serve_torn(bool more_deaths)
+{
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    options.slots = 4;
+    struct local_job *job = rig_create(&options);
+    const struct local_serve_options wary = {.until_done = true, .torn = LOCAL_TORN_FAIL};
+    struct wish wish = {.count = 3};
+    struct local_snapshot snapshot;
+    struct local_stats stats;
+    tri_error err;
+    assert_int_equal(local_snapshot_open(job, &snapshot, NULL), TRI_OK);
+    assert_int_equal(local_snapshot_take(job, &snapshot, NULL), TRI_OK);
+    assert_int_equal(learn(job, &wish), 0);
+    assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_HALF_STEP, 1, rig_serve_child, NULL)),
+                     -SIGKILL);
+    if (more_deaths)
+        queue_finish(job, 0, true);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(local_serve(job, &wary, &err), TRI_EPEER);
+        assert_non_null(strstr(err.text, "died in the middle of a gradient"));
+    }
+    assert_int_equal(local_restore(job, &snapshot, false, NULL), TRI_OK);
+    assert_int_equal(local_serve(job, &wary, NULL), TRI_OK);
+    assert_true(rig_value(job) == 1); /* the last of the three */
+    local_stats(job, &stats);
+    rig_check_counts(job, &stats.counts);
+    assert_int_equal(stats.counts.torn, 1);
+    local_snapshot_close(job, &snapshot);
+    rig_remove(job);
+}
+
+TEST(a_torn_gradient_is_known_until_a_checkpoint_is_put_back)
+{
+    (void)state;
+    serve_torn(true);
+    serve_torn(false);
+}
+
+TEST(who_goes_on_with_a_torn_gradient_has_taken_note_of_it)
+{
+    (void)state;
+    struct local_options options = rig_options(LOCAL_SERVER, 1);
+    struct local_job *job = rig_create(&options);
+    struct local_serve_options serve = {.until_done = true, .torn = LOCAL_TORN_KEEP};
+    struct wish wish = {.count = 1};
+    assert_int_equal(learn(job, &wish), 0);
+    assert_int_equal(rig_wait(rig_fork(&options, LOCAL_AT_HALF_STEP, 0, rig_serve_child, NULL)),
+                     -SIGKILL);
+    assert_int_equal(local_serve(job, &serve, NULL), TRI_OK);
+    serve.torn = LOCAL_TORN_FAIL;
+    assert_int_equal(local_serve(job, &serve, NULL), TRI_OK);
+    rig_remove(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -676,6 +732,8 @@ int main(void)
         cmocka_unit_test(a_snapshot_is_not_exact_if_a_gradient_ends_meanwhile),
         cmocka_unit_test(snapshots_are_exact_while_learners_go_on),
         cmocka_unit_test(a_snapshot_put_back_is_where_counting_goes_on),
+        cmocka_unit_test(a_torn_gradient_is_known_until_a_checkpoint_is_put_back),
+        cmocka_unit_test(who_goes_on_with_a_torn_gradient_has_taken_note_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

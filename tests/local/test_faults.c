@@ -8,9 +8,9 @@ TEST(a_text_names_who_dies_where_and_when)
     options.locked = true;
     struct local_job *job = rig_create(&options);
     struct local_faults faults = {0};
-    const char *text = "0:taken:1,server:half-step:4,1:writing:3";
+    const char *text = "0:taken:1,server:half-step:4,1:reading:3";
     assert_int_equal(local_faults_arm(job, 1, text, &faults, NULL), TRI_OK);
-    assert_int_equal(faults.at, LOCAL_AT_WRITING);
+    assert_int_equal(faults.at, LOCAL_AT_READING);
     assert_int_equal(faults.nth, 2);
     assert_int_equal(local_faults_arm(job, LOCAL_ANY, text, &faults, NULL), TRI_OK);
     assert_int_equal(faults.at, LOCAL_AT_HALF_STEP);
@@ -52,7 +52,18 @@ TEST(who_and_what_a_job_does_not_have_is_refused)
         {LOCAL_DIRECT, false, "1:writing:3", "nothing is locked"},
         {LOCAL_SERVER, false, "0:reading:3", "nothing is locked"},
         {LOCAL_SERVER, false, "server:round:2", "sync"},
-        {LOCAL_DIRECT, false, "1:set:1", "replicas"}};
+        {LOCAL_DIRECT, false, "1:set:1", "replicas"},
+        {LOCAL_REPLICAS, false, "1:set:1", "no layer lies there once"},
+        {LOCAL_DIRECT, false, "1:taken:3", "only to pull, marked, half-step, stepped, seats"},
+        {LOCAL_DIRECT, true, "1:published:3",
+         "only to pull, marked, half-step, stepped, reading, writing, seats"},
+        {LOCAL_DIRECT, false, "1:held:1", "local = direct a learner comes only to"},
+        {LOCAL_SERVER, false, "1:marked:3", "taken, half-full, published, pull, seats"},
+        {LOCAL_SERVER, false, "server:taken:1", "the server comes only to marked, half-step"},
+        {LOCAL_SERVER, true, "1:writing:1", "local = server a learner comes only to"},
+        {LOCAL_SYNC, false, "server:committed:1", "local = sync the server comes only to"},
+        {LOCAL_SYNC, true, "1:reading:1", "local = sync a learner comes only to"},
+        {LOCAL_REPLICAS, false, "1:pull:1", "local = replicas a learner comes only to"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct local_options options = rig_options(cases[i].mode, 2);
         options.locked = cases[i].locked;
