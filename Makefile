@@ -47,7 +47,7 @@ sanitize: ## the tests under address, undefined behaviour and thread sanitizers
 	@tools/test-tree tsan
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS=60
-	@tools/setup build clang
+	@tools/setup build test clang
 	@tools/fuzz
 
 faults: ## RUNS=2000 simulated jobs in which things go wrong, from a fresh seed

@@ -538,7 +538,9 @@ def what_is_told_is_of_all_learners_if_one_is_gone():
         variables = {"TRIDENT_LOCAL_FAULT": f"{victim}:{fault}:100"}
         result = trained(*more, **variables)
         assert result["learners"] == 2 and result["learners_gone"] == 1, result
-        assert 4 < check_mean(result)[1] < 8, result
+        mean = check_mean(result)[1]
+        # One that dies before the other has begun takes the only copy along, and all it did.
+        assert 4 < mean < 8 or mean == 4 and result["gradients"]["discarded"] > 0, result
         assert result["train_loss"] < 1 and result["train_accuracy"] > 0.5, result
         assert result["complete"] and result["samples_per_s"] > 0, result
     code, out, err = jobs.alone(train(*more), **variables)
