@@ -430,12 +430,15 @@ def a_checkpoint_that_cannot_be_written_is_told():
         folder = os.path.join(outer, "folder")
         process = start("--learners", 2, "--epochs", 100000, "--checkpoint", folder,
                         "--checkpoint-every", 5)
-        until(lambda: os.path.isdir(folder) and newest_in(folder), "a checkpoint")
-        os.rename(folder, folder + "-away")
-        with open(folder, "w", encoding="utf-8"):
-            until(lambda: "trident train: no checkpoint: " in said(process), "a warning")
-        jobs.send(process.pid, signal.SIGINT)
-        code, out, err = ended(process)
+        try:
+            until(lambda: os.path.isdir(folder) and newest_in(folder),
+                  lambda: f"a checkpoint: {process.poll()}, {said(process)[-2000:]}")
+            os.rename(folder, folder + "-away")
+            with open(folder, "w", encoding="utf-8"):
+                until(lambda: "trident train: no checkpoint: " in said(process), "a warning")
+        finally:
+            jobs.send(process.pid, signal.SIGINT)
+            code, out, err = ended(process)
         assert code == 130 and out == "" and folder in err.split("no checkpoint: ")[-1], (code, out, err[-700:])
         assert newest_in(folder + "-away"), err
 
