@@ -19,15 +19,32 @@ void forms_fini(struct forms *forms)
 {
     for (uint32_t i = 0; forms->dense != NULL && i < forms->layout->layer_count; i++)
         floats_free(forms->mem, forms->dense[i]);
+    for (int i = 0; i < FORMS_SPARES && forms->mem != NULL; i++)
+        mem_free(forms->mem, forms->spares[i]);
     if (forms->mem != NULL)
         mem_free(forms->mem, forms->dense);
     *forms = (struct forms){0};
 }
 
-static tri_status multiply(const struct forms *forms, const struct layout_layer *shape,
+static void *take_scratch(struct forms *forms)
+{
+    void *scratch = NULL;
+    for (int i = 0; i < FORMS_SPARES && scratch == NULL; i++)
+        scratch = __atomic_exchange_n(&forms->spares[i], NULL, __ATOMIC_ACQUIRE);
+    return scratch != NULL ? scratch : mem_array(forms->mem, 1, product_scratch_bytes());
+}
+
+static void put_scratch(struct forms *forms, void *scratch)
+{
+    for (int i = 0; i < FORMS_SPARES && scratch != NULL; i++)
+        scratch = __atomic_exchange_n(&forms->spares[i], scratch, __ATOMIC_ACQ_REL);
+    mem_free(forms->mem, scratch);
+}
+
+static tri_status multiply(struct forms *forms, const struct layout_layer *shape,
                            const struct update *update, float *dense, tri_error *err)
 {
-    void *scratch = mem_array(forms->mem, 1, product_scratch_bytes());
+    void *scratch = take_scratch(forms);
     if (scratch == NULL)
         return fail_nomem(err, "a product");
     struct product_block block = {update->u, update->v, update->factor_rows};
@@ -38,7 +55,7 @@ static tri_status multiply(const struct forms *forms, const struct layout_layer 
                                   .bias = shape->bias,
                                   .scratch = scratch};
     ops_factor_mean(&factors, dense, 1);
-    mem_free(forms->mem, scratch);
+    put_scratch(forms, scratch);
     return TRI_OK;
 }
 

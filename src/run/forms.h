@@ -22,11 +22,14 @@ struct update {
     bool params_busy;
 };
 
-/* Memory for dense gradients, taken when a layer first needs it. */
+/* Memory for dense gradients, taken when a layer first needs it, and for products: one for each of
+ * some threads that make them at once. */
+enum { FORMS_SPARES = 8 };
 struct forms {
     const struct mem *mem;
     const struct layout *layout; /* borrowed */
     float **dense;               /* [layers] */
+    void *spares[FORMS_SPARES];  /* that no product uses now; exchanged */
 };
 
 tri_status forms_init(struct forms *forms, const struct layout *layout, const struct mem *mem,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "lib/fault.h"
 #include "lib/test.h"
 #include "run/agree.h"
 
@@ -78,6 +79,27 @@ TEST(factors_are_multiplied_out_with_their_bias)
         forms_fini(&forms);
         agree_free(agreement);
     }
+}
+
+TEST(after_the_first_product_no_memory_is_taken)
+{
+    (void)state;
+    float u[K * MOST] = {1}, v[K * MOST] = {1};
+    struct agreement *agreement = one_layer(7, 5, true);
+    struct fault fault;
+    struct forms forms;
+    fault_init(&fault);
+    assert_int_equal(forms_init(&forms, agreement->layout, &fault.mem, NULL), TRI_OK);
+    size_t calls = 0;
+    for (int i = 0; i < 4; i++) {
+        struct update update = {.u = u, .v = v, .factor_rows = K, .count = 1};
+        assert_int_equal(forms_make_dense(&forms, 0, &update, NULL), TRI_OK);
+        calls = i == 0 ? fault.calls : calls;
+    }
+    assert_int_equal(fault.calls, calls);
+    forms_fini(&forms);
+    assert_int_equal(fault.live, 0);
+    agree_free(agreement);
 }
 
 TEST(rows_are_added_where_they_belong_and_nothing_is_left_of_earlier_ones)
@@ -163,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(factors_are_multiplied_out_with_their_bias),
+        cmocka_unit_test(after_the_first_product_no_memory_is_taken),
         cmocka_unit_test(rows_are_added_where_they_belong_and_nothing_is_left_of_earlier_ones),
         cmocka_unit_test(what_is_dense_stays_where_it_is),
         cmocka_unit_test(rows_beyond_the_last_are_refused_by_number),
