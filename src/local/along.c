@@ -28,6 +28,12 @@ tri_status replica_check(const struct local_learner *learner, tri_error *err)
                 learner->seat);
 }
 
+bool replica_has_other_rate(const struct local_learner *learner, float lr, float divisor)
+{
+    const struct replica *replica = learner->replica;
+    return lr != replica->along_lr || divisor != replica->along_divisor;
+}
+
 /* Who owes steps to common layers is not quiet, so that nobody copies, and settles before the next
  * iteration: now the program reckons with them. */
 static void begin(struct local_learner *learner, float lr, float divisor)
@@ -115,7 +121,8 @@ bool local_learn(struct local_learner *learner, uint32_t layer, float lr, float 
         return false;
     if (!replica->along)
         begin(learner, lr, divisor);
-    if (is_stepped(replica, layer) || !list_others(learner, layer, out))
+    if (is_stepped(replica, layer) || replica_has_other_rate(learner, lr, divisor) ||
+        !list_others(learner, layer, out))
         return false;
     replica->begun[layer] = true;
     note_rows(learner, layer, job->layers[layer].rows); /* replicas.pml: ALONG: step */

@@ -306,13 +306,6 @@ void local_drop(struct local_learner *learner)
     learner->taken = false;
 }
 
-static bool is_other_rate(const struct local_learner *learner, float lr, float divisor)
-{
-    const struct replica *replica = learner->replica;
-    return replica != NULL && replica_is_stepping(learner) &&
-           (lr != replica->along_lr || divisor != replica->along_divisor);
-}
-
 tri_status local_publish(struct local_learner *learner, float lr, float divisor, tri_error *err)
 {
     struct local_job *job = learner->job;
@@ -323,7 +316,8 @@ tri_status local_publish(struct local_learner *learner, float lr, float divisor,
     tri_status status = gradient_check(job, slot, err);
     if (status != TRI_OK)
         return status;
-    if (is_other_rate(learner, lr, divisor))
+    if (learner->replica != NULL && replica_is_stepping(learner) &&
+        replica_has_other_rate(learner, lr, divisor))
         return fail(err, TRI_EARG, "learner %u publishes with another rate than it has stepped by",
                     learner->seat);
     write_head(learner, slot, lr, divisor);

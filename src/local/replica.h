@@ -53,6 +53,8 @@ tri_status replica_flush(struct local_learner *learner, tri_error *err);
 bool replica_is_stepping(const struct local_learner *learner);
 /* TRI_EARG if it is: what was asked for is for between two iterations. */
 tri_status replica_check(const struct local_learner *learner, tri_error *err);
+/* Steps were made by another one. */
+bool replica_has_other_rate(const struct local_learner *learner, float lr, float divisor);
 void replica_published(struct local_learner *learner); /* the gradient is */
 /* What is left in a gradient that is given up: the layers that were stepped. */
 void replica_keep_stepped(const struct local_learner *learner, struct slot *slot);

@@ -368,6 +368,7 @@ TEST(what_would_lose_a_step_is_refused)
     refused(local_refresh(learner, &err), &err, "not published");
     refused(local_flush(learner, &err), &err, "not published");
     refused(local_settle(learner, &err), &err, "not published");
+    assert_false(local_learn(learner, CONV, 0.25F, 2, &out));
     refused(local_publish(learner, 0.25F, 2, &err), &err, "another rate");
     refused(local_publish(learner, 0.5F, 1, &err), &err, "another rate");
     local_catch_up(learner, CONV, ROWS); /* in this iteration it is what it was */
