@@ -104,10 +104,10 @@ EXPORT tri_status tri_learn(tri_job *job, uint32_t layer, const tri_update_info 
 {
     struct update update;
     tri_status status = read_update(job, layer, given, "tri_learn", &update, err);
-    if (status == TRI_OK && out == NULL)
-        status = fail(err, TRI_EARG, "tri_learn got nowhere to say who makes the step");
     if (status != TRI_OK)
         return status;
+    if (out == NULL)
+        return fail(err, TRI_EARG, "tri_learn got nowhere to say who makes the step");
     *out = (tri_learning){0};
     return job->shared != NULL ? shared_learn(job, layer, &update, out, err)
                                : hand_over(job, layer, &update, err);

@@ -281,13 +281,15 @@ static void company_init(struct company *company, struct net *net, size_t count)
     struct rng rng;
     rng_init(&rng, count);
     assert_true(net_params(net) <= LAYERS_MOST);
-    for (size_t i = 0; i < net_params(net); i++) {
+    for (size_t i = 0; i < net_params(net) && i < LAYERS_MOST; i++) {
         const struct param *param = net_param(net, i);
         const size_t us = count * param->rows, vs = count * width_of(param);
         company->u[i] = calloc(us + 1, sizeof(float));
         company->v[i] = calloc(vs + 1, sizeof(float));
         company->at[i] = calloc(us + 1, sizeof(uint32_t));
-        assert_true(company->u[i] != NULL && company->v[i] != NULL && company->at[i] != NULL);
+        assert_non_null(company->u[i]);
+        assert_non_null(company->v[i]);
+        assert_non_null(company->at[i]);
         for (size_t k = 0; k < us; k++) {
             company->u[i][k] = rng_below(&rng, 2) == 0 ? 0 : 0.1F * (float)rng_normal(&rng);
             if (param->as_windows)
@@ -301,7 +303,7 @@ static void company_init(struct company *company, struct net *net, size_t count)
 
 static void company_fini(struct company *company)
 {
-    for (size_t i = 0; i < net_params(company->net); i++) {
+    for (size_t i = 0; i < LAYERS_MOST; i++) {
         free(company->u[i]);
         free(company->v[i]);
         free(company->at[i]);
@@ -350,11 +352,13 @@ static void step_company(const struct company *company, size_t number, const str
         const size_t other = mine ? 0 : k - own->factor_rows;
         const float *u = mine ? own->u + k * rows : company->u[number] + other * rows;
         const float *v = mine ? own->v + k * width : company->v[number] + other * width;
-        const uint32_t *at = mine ? own->at + k * rows : company->at[number] + other * rows;
         for (size_t m = 0; m < rows; m++) {
             const double by = (double)alpha * (mine ? 1 : (double)by_of(other)) * (double)u[m];
+            const size_t at = !own->as_windows ? 0
+                              : mine           ? own->at[k * rows + m]
+                                               : company->at[number][other * rows + m];
             for (size_t n = 0; n < cols; n++)
-                to[m * cols + n] += by * (double)v[n + (own->as_windows ? at[m] : 0)];
+                to[m * cols + n] += by * (double)v[at + n];
             to[rows * cols + m] += by;
         }
     }
