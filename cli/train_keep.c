@@ -155,7 +155,8 @@ static void settle(struct train_keep *keep, tri_status status, const tri_error *
         log_write(keep->log, LOG_INFO, "saved clock %llu in %s", (unsigned long long)keep->saved,
                   keep->writer.folder);
     } else if (!keep->ends || keep->last != NULL) {
-        log_write(keep->log, LOG_WARN, "no checkpoint: %s", err->text);
+        log_write(keep->log, LOG_WARN, "no checkpoint: %s%s%s%s", err->text,
+                  err->why[0] != '\0' ? " (" : "", err->why, err->why[0] != '\0' ? ")" : "");
     } else {
         keep->status = status;
         keep->err = *err;

@@ -462,21 +462,33 @@ static tri_status stop_and_save(struct launch *launch, tri_error *err)
     return has_begun(launch) ? save_end(launch, err) : TRI_OK;
 }
 
+/* What was learnt is there all the same, and is told. */
+static void tell_unsaved(struct launch *launch, const tri_error *err)
+{
+    log_write(&launch->log, LOG_WARN, "the last checkpoint is missing: %s%s%s%s", err->text,
+              err->why[0] != '\0' ? " (" : "", err->why, err->why[0] != '\0' ? ")" : "");
+}
+
 static tri_status run(struct launch *launch, struct buf *out, tri_error *err)
 {
-    tri_status status = begin(launch, err);
+    tri_error unsaved = {0};
+    tri_status saved = TRI_OK, status = begin(launch, err);
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
         status = watch(launch, err);
     launch->over_s = clock_seconds();
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
-        status = save_end(launch, err);
+        saved = save_end(launch, &unsaved);
     if (status == TRI_OK && launch->told == 0 && !launch->failed)
         status = await_result(launch, err);
-    if (launch->told != 0)
-        status = stop_and_save(launch, err);
-    if (status == TRI_OK && (launch->told != 0 || !launch->failed))
-        status = train_keep_end(&launch->keep, err);
+    if (launch->told != 0) {
+        status = TRI_OK;
+        saved = stop_and_save(launch, &unsaved);
+    }
+    if (status == TRI_OK && saved == TRI_OK && (launch->told != 0 || !launch->failed))
+        saved = train_keep_end(&launch->keep, &unsaved);
     train_live_clear(&launch->heard.live);
+    if (saved != TRI_OK)
+        tell_unsaved(launch, &unsaved);
     launch->cli->interrupted = launch->told == SIGINT;
     launch->heard.outcome.interrupted = launch->told != 0;
     launch->heard.outcome.terminated = launch->told != SIGINT ? launch->told : 0;

@@ -286,8 +286,9 @@ typedef struct tri_update_info {
     uint32_t row_count;
     uint32_t count;     /* default 1; at least 1 */
     float lr;           /* learning rate of this step, the same on all ranks, bit for bit (else
-                           TRI_EMISMATCH from tri_sync); may change by iteration and by layer.
-                           Not used with TRI_AGGREGATE */
+                           TRI_EMISMATCH from tri_sync), but in mode = local, where each gradient
+                           has its own (not with local = sync); may change by iteration and by
+                           layer. Not used with TRI_AGGREGATE */
     int params_busy;    /* non-zero: the caller goes on reading this layer's parameters, for the
                            gradient of its input. They keep their values until tri_clock, or
                            tri_sync of this layer if that comes first. The update is sent at
@@ -319,20 +320,28 @@ inline tri_update_info tri_update_info_init(void)
 tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info *update, tri_error *err);
 
 /* tri_update, for a program that can make the layer's step itself while its backward pass goes over
- * the parameters: in that pass it costs next to nothing, and later a pass of its own. If *out says
- * so, the program steps the memory of tri_shared() before tri_clock, in this way:
- *     parameters -= lr / count x (its own gradient, and by x that of each of *others)
- * The others are samples of other ranks that this rank has yet to step by. The gradient of the
- * layer's input is of its own samples alone, and of the parameters as they were before the step.
- * From here on the parameters are those of the next iteration; a job that is closed before
- * tri_clock hands over what was stepped. With mode = local, local = replicas, for updates by
- * factors or windows of layers that are read in place (tri_shared); elsewhere, or when there are
- * too many others, it is tri_update, `steps` is 0, and so it is where that is simpler for the
- * library: what is wanted is told anew in every iteration. */
+ * the parameters: there it costs next to nothing, later a pass of its own.
+ *
+ *     tri_sync(layer), forward           in every iteration, as ever
+ *     tri_learn(layer, &update, &out)    update as for tri_update, with params_busy
+ *     gradient of the layer's input      of its own samples, by the parameters as they are
+ *     if (out.steps)                     in the memory of tri_shared(layer):
+ *         rate = update.lr / update.count
+ *         each own sample k:    weights[m] -= rate * u[k][m] * v[k]
+ *                               bias[m] -= rate * u[k][m]
+ *         each o of out.others: weights[m] -= rate * o.by * o.u[m] * o.v
+ *                               bias[m] -= rate * o.by * o.u[m]
+ *     tri_clock
+ *
+ * The others are samples of other ranks that this one has yet to step by. From the step on the
+ * parameters are those of the next iteration. A job that is closed before tri_clock hands over what
+ * was stepped. If `steps` is 0 the call was a plain tri_update, and the library makes the step;
+ * that may change from call to call. It is so unless the mode is local, local = replicas, the
+ * update has factors or windows, and the layer is read in place: tri_shared() was called for it. */
 typedef struct tri_other {
-    const float *u, *v; /* as in tri_update_info, of one sample: rows, and cols or window_floats */
-    const uint32_t *at; /* windows: rows; else NULL */
-    float by;
+    const float *u, *v; /* one sample: rows floats; cols, or window_floats */
+    const uint32_t *at; /* windows: [rows], row m is stepped by v from at[m] on; else NULL */
+    float by;           /* that rank's lr / count by this one's */
 } tri_other;
 #define TRI_OTHERS 16 /* the most of them */
 typedef struct tri_learning {
@@ -412,8 +421,9 @@ tri_status tri_shared(tri_job *job, uint32_t layer, float **weights, float **bia
 tri_status tri_step(tri_job *job, tri_error *err);
 
 /* No more updates come from this rank; its parameters become those of the end. In mode = local:
- * waits until all learners have finished, closed or died and all is applied. Otherwise it syncs all
- * layers. For the rank that uses the result; the others may just close. */
+ * waits until all learners have finished, closed or died and all is applied (local = replicas: all
+ * ranks have the same gradients then, added in different orders). Otherwise it syncs all layers.
+ * For the rank that uses the result; the others may just close. */
 tri_status tri_finish(tri_job *job, tri_error *err);
 
 /* ---- 5. leave ---- */

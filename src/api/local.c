@@ -226,6 +226,8 @@ tri_status shared_update(tri_job *job, uint32_t number, const struct update *upd
     return TRI_OK;
 }
 
+#define SCALE_LEAST 1e-6F /* of a layer's rate by the gradient's: by less nobody divides */
+
 /* Their steps in units of this update's rate, which may be another than that of the gradient. */
 static void tell_others(const struct local_others *from, float scale, tri_other *to)
 {
@@ -243,7 +245,8 @@ tri_status shared_learn(tri_job *job, uint32_t number, const struct update *upda
     struct shared_layer *layer = &shared->layers[number];
     struct local_others others;
     tri_status status = shared_update(job, number, update, err);
-    if (status != TRI_OK || !layer->in_place || update->u == NULL || !isnormal(update->lr))
+    const float scale = update->lr / shared->lr;
+    if (status != TRI_OK || !layer->in_place || update->u == NULL || !(fabsf(scale) >= SCALE_LEAST))
         return status;
     if (layer->others == NULL)
         layer->others = mem_array(shared->mem, LOCAL_OTHERS, sizeof *layer->others);
@@ -255,7 +258,7 @@ tri_status shared_learn(tri_job *job, uint32_t number, const struct update *upda
     (void)pthread_mutex_unlock(&shared->lock);
     if (out->steps == 0)
         return TRI_OK;
-    tell_others(&others, update->lr / shared->lr, layer->others);
+    tell_others(&others, scale, layer->others);
     out->count = (uint32_t)others.count;
     out->others = layer->others;
     return TRI_OK;

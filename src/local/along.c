@@ -15,6 +15,8 @@
 
 #include "local/replica.h"
 
+#define BY_MOST 1e12F /* of another's rate by one's own: with more, sums would be infinite */
+
 bool replica_is_stepping(const struct local_learner *learner)
 {
     return learner->taken && learner->replica->along;
@@ -77,7 +79,8 @@ static bool list_samples(const struct local_job *job, const struct slot *slot, u
     const float by = slot->lr / slot->divisor / rate;
     if (part->form == FORM_NONE)
         return true;
-    if (part->form != FORM_FACTORS || out->count + part->count > LOCAL_OTHERS || !isfinite(by))
+    if (part->form != FORM_FACTORS || out->count + part->count > LOCAL_OTHERS ||
+        !(fabsf(by) <= BY_MOST))
         return false;
     const struct local_factors from = gradient_factors(job, slot, layer);
     for (uint32_t k = 0; k < part->count; k++)

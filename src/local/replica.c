@@ -21,7 +21,8 @@
 #include "os/clock.h"
 
 enum {
-    SPINS = 64,   /* looks before the first sleep */
+    SPINS = 64, /* looks before the first sleep */
+    LONG_US = 10000000,
     SAMPLES = 64, /* of factors that are stepped together, unless one gradient has more */
 };
 
@@ -466,17 +467,31 @@ bool is_watched(const struct local_job *job)
     return alive_is(&watch);
 }
 
+/* Once for each wait that is long: whoever watches may wait longer than this learner would. */
+static bool tell_waiting(const struct local_learner *learner, uint64_t since_us, uint32_t lagging)
+{
+    const uint64_t now_us = clock_us();
+    if (now_us - since_us < LONG_US)
+        return false;
+    log_write(learner->job->log, LOG_WARN, "learner %u waits for learner %u to take its gradients",
+              (unsigned)learner->seat, (unsigned)lagging);
+    return true;
+}
+
 /* Who waits for others goes on taking what they publish, or two would wait for each other. */
 static tri_status wait_for_room(struct local_learner *learner, tri_error *err)
 {
     struct local_job *job = learner->job;
     uint32_t *space = &job->seats[learner->seat].space, lagging = learner->seat, spins = 0;
     struct wait wait = wait_begin(job);
+    const uint64_t since_us = wait.since_us;
     tri_status status = TRI_OK;
+    bool told = false;
     char who[32], what[64];
     while (status == TRI_OK && !room_is_left(learner, &lagging)) {
         const uint32_t key = event_key(space); /* replicas.pml: SPACE */
         bool idle = false;
+        told = told || tell_waiting(learner, since_us, lagging);
         if (replica_take_all(learner) || room_is_left(learner, &lagging))
             continue;
         if (spins++ < SPINS)

@@ -1,6 +1,7 @@
 /* Common layers: who reads which set, and who makes the next. */
 #include "local/sets.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,6 +155,7 @@ void sets_take(struct local_learner *learner, uint32_t layer, const uint64_t *up
             if (part->form != FORM_FACTORS)
                 continue;
             const struct local_factors factors = gradient_factors(job, slot, layer);
+            assert(to->pile.count + part->count <= to->pile.cap);
             for (uint32_t k = 0; k < part->count; k++)
                 to->origins[to->pile.count + k] = (struct origin){.number = n, .writer = w};
             pile_add(&to->pile, &job->layers[layer], &factors, part->count,
@@ -248,7 +250,7 @@ static tri_status await_readers(struct local_learner *learner, uint64_t number, 
         event_wake(&job->seats[reader].space);
         if (who_reads(job, number) != LOCAL_ANY)
             status = wait_more(&wait, &job->head->news, key, &idle);
-        if (idle)
+        if (idle || seat_is_dead(job, reader)) /* others who come and go wake this one often */
             (void)local_bury(job);
         if (status == TRI_ETIMEOUT && is_watched(job)) { /* which knows when one is stuck */
             wait = wait_begin(job);
@@ -375,14 +377,15 @@ tri_status sets_make(struct local_learner *learner, const struct stepper *steppe
 
 /* ---- opening ---- */
 
-/* One look may bring the slots of all, and comes to piles that are not full. */
+/* One look may bring the slots of all, and comes to piles that are not full. Who goes along with
+ * its backward pass for the first time has looked twice by then. */
 static bool open_pile(const struct local_job *job, uint32_t layer, struct set_pile *pile)
 {
     const struct local_layer *shape = &job->layers[layer];
     struct pile_size size = {0};
-    pile_size_add(shape,
-                  TOO_LARGE + (size_t)job->head->learners * job->head->slots * shape->max_factors,
-                  &size);
+    pile_size_add(
+        shape, TOO_LARGE + 2 * (size_t)job->head->learners * job->head->slots * shape->max_factors,
+        &size);
     pile->origins = mem_array(job->mem, size.cap, sizeof *pile->origins);
     return pile->origins != NULL && pile_make(job->mem, &size, &pile->pile);
 }

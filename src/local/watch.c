@@ -230,7 +230,8 @@ static tri_status put_back(struct watch *watch, tri_error *err)
     tri_status status = local_restore(watch->job, &watch->last, true, err);
     if (status == TRI_OK)
         log_write(watch->job->log, LOG_WARN,
-                  "no copy of the weights is left: learners go on from version %llu",
+                  "no copy of the weights is left: learners go on from the last snapshot, of %llu "
+                  "gradients",
                   (unsigned long long)watch->last.version);
     return status == TRI_EARG ? TRI_OK : status;
 }

@@ -702,6 +702,70 @@ TEST(common_layers_beside_them_have_every_gradient_once)
     rig_remove(job);
 }
 
+enum { PILED = 40 };
+
+/* A gradient, of the common layer PILED samples. */
+static void give_many(struct local_learner *learner, bool along)
+{
+    struct local_gradient *gradient;
+    struct local_factors to;
+    assert_int_equal(local_take(learner, &gradient, NULL), TRI_OK);
+    assert_true(fill_ones(gradient, FC));
+    assert_true(local_factors(gradient, 1, PILED, &to));
+    for (uint32_t i = 0; i < PILED * ROWS; i++)
+        to.u[i] = 1;
+    for (uint32_t i = 0; i < PILED * COLS; i++)
+        to.v[i] = 1;
+    if (along)
+        assert_true(learn(learner, FC, -1, 1, NULL));
+    assert_int_equal(local_publish(learner, -1, 1, NULL), TRI_OK);
+}
+
+static void read_both(struct local_learner *learner)
+{
+    struct local_pending pending;
+    assert_int_equal(local_refresh(learner, NULL), TRI_OK);
+    local_catch_up(learner, FC, ROWS);
+    local_pend(learner, 1, &pending);
+}
+
+/* Who looks when its iteration begins and again in the backward pass takes twice as much before it
+ * can make a set: here all slots of the other, twice. */
+TEST(two_looks_in_one_iteration_have_room)
+{
+    (void)state;
+    struct local_options options = options_of(2, 2, 2);
+    struct local_layer_info many[2] = {with_common[0], with_common[1]};
+    many[1].max_factors = PILED;
+    options.layers = many;
+    struct local_job *job = rig_create(&options);
+    struct local_learner *one = join(job, 0), *two = join(job, 1);
+    struct local_pending pending;
+    read_both(one);
+    give_many(one, false);
+    read_both(two);
+    for (int i = 0; i < 2; i++) {
+        read_both(one);
+        read_both(one);
+        give_many(one, false);
+    }
+    give_many(two, false);
+    read_both(two); /* looks, and has three gradients to reckon with */
+    assert_int_equal(local_flush(one, NULL), TRI_OK); /* makes a set, and is free to go on */
+    for (int i = 0; i < 2; i++) {
+        read_both(one);
+        give_many(one, false);
+    }
+    give_many(two, true); /* looks again */
+    read_both(two);
+    local_pend(two, 1, &pending);
+    assert_int_equal(local_flush(one, NULL), TRI_OK);
+    local_leave(two);
+    local_leave(one);
+    assert_true(local_shared(job, 1)[0] == 7 * PILED);
+    rig_remove(job);
+}
+
 /* ---- death ---- */
 
 static int count_in_child(struct local_job *job, void *arg)
@@ -772,6 +836,7 @@ int main(void)
         cmocka_unit_test(when_all_layers_were_stepped_all_is_taken_with_the_publishing),
         cmocka_unit_test(a_snapshot_of_its_own_has_what_was_stepped),
         cmocka_unit_test(common_layers_beside_them_have_every_gradient_once),
+        cmocka_unit_test(two_looks_in_one_iteration_have_room),
         cmocka_unit_test(many_who_step_along_the_way_and_those_who_copy_meanwhile),
         cmocka_unit_test(who_dies_in_the_middle_of_its_steps_takes_them_along),
     };
