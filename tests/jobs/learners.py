@@ -496,7 +496,10 @@ def the_rest_goes_on_without_a_learner_if_asked_to():
         result = json.loads(out)
         assert result["restarts"] == {"learners": 0, "server": 0, "all": 0}, result
         assert " gradients and the others go on without it\n" in err, err
-        assert [event["kind"] for event in result["events"]] == ["evicted"], result["events"]
+        # It may have been the only one that had begun: then what it did is told to be lost, too.
+        kinds = [event["kind"] for event in result["events"]
+                 if "all who had them are dead" not in event["text"]]
+        assert kinds == ["evicted"], result["events"]
         assert result["test_accuracy"] > 0.9 and sums_up(result), result
 
 
