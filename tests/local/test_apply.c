@@ -45,7 +45,7 @@ TEST(two_steps_in_one_pass_are_one_after_the_other)
     (void)state;
     enum { N = 70003 }; /* more than one chunk of the kernels, and a rest */
     float *all = mem_array(&mem_libc, (size_t)4 * N, sizeof *all);
-    float *first = all, *second = all + N, *want = all + 2 * N, *got = all + 3 * N;
+    float *first = all, *second = all + N, *want = second + N, *got = want + N;
     struct rng rng;
     rng_init(&rng, 2);
     fill(all, (size_t)4 * N, &rng);
