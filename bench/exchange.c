@@ -4,6 +4,7 @@
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "bench/exchange_way.h"
@@ -146,8 +147,8 @@ static tri_status run_all(struct exchange *all, struct crew_board *board, tri_er
     return status == TRI_OK ? last : status;
 }
 
-tri_status exchange(const struct exchange_run *run, struct crew_board *board, double *rate,
-                    tri_error *err)
+static tri_status try_once(const struct exchange_run *run, struct crew_board *board, double *rate,
+                           tri_error *err)
 {
     struct exchange all = {.run = run};
     all.shared =
@@ -158,5 +159,21 @@ tri_status exchange(const struct exchange_run *run, struct crew_board *board, do
     (void)munmap(all.shared, sizeof *all.shared);
     if (status == TRI_OK)
         *rate = board->work_s;
+    return status;
+}
+
+/* A port that was free may be somebody else's by the time a server listens there. */
+static bool lost_its_port(tri_status status, const tri_error *err)
+{
+    return status == TRI_EIO && strstr(err->why, "already in use") != NULL;
+}
+
+tri_status exchange(const struct exchange_run *run, struct crew_board *board, double *rate,
+                    tri_error *err)
+{
+    enum { TRIES = 5 };
+    tri_status status = try_once(run, board, rate, err);
+    for (int i = 1; i < TRIES && lost_its_port(status, err); i++)
+        status = try_once(run, board, rate, err);
     return status;
 }
