@@ -336,8 +336,10 @@ tri_status tri_update(tri_job *job, uint32_t layer, const tri_update_info *updat
  * The others are samples of other ranks that this one has yet to step by. From the step on the
  * parameters are those of the next iteration. A job that is closed before tri_clock hands over what
  * was stepped. If `steps` is 0 the call was a plain tri_update, and the library makes the step;
- * that may change from call to call. It is so unless the mode is local, local = replicas, the
- * update has factors or windows, and the layer is read in place: tri_shared() was called for it. */
+ * that may change from call to call: when there are more than TRI_OTHERS, say. It is always so
+ * unless the mode is local, local = replicas, the update has factors or windows, and the layer is
+ * read in place: tri_shared() was called for it. Fails as tri_update does, and *out is then of no
+ * use. */
 typedef struct tri_other {
     const float *u, *v; /* one sample: rows floats; cols, or window_floats */
     const uint32_t *at; /* windows: [rows], row m is stepped by v from at[m] on; else NULL */
@@ -375,7 +377,7 @@ tri_status tri_sync_rows(tri_job *job, uint32_t layer, uint32_t rows, tri_error 
  * elsewhere it is tri_sync, the count 0, and weights and bias are where they are then read. It
  * holds until the iteration ends, also after tri_update and without params_busy. */
 typedef struct tri_pending {
-    uint32_t count;              /* less than 64 + 16 x ranks x max_factor_rows */
+    uint32_t count;              /* less than 64 + 32 x ranks x max_factor_rows */
     const float *u, *v;          /* count x rows, count x cols; the library's */
     const float *weights, *bias; /* where the layer is to be read: with reads_pending it may be
                                     somewhere else in every iteration */

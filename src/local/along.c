@@ -43,8 +43,8 @@ static void begin(struct local_learner *learner, float lr, float divisor)
     struct replica *replica = learner->replica;
     replica_take(learner); /* replicas.pml: ALONG: take */
     if (is_quiet(&learner->job->seats[learner->seat]))
-        begin_change(learner); /* replicas.pml: ALONG: unquiet */
-    look_at_heads(learner, 1); /* replicas.pml: ALONG: look */
+        replica_begin_change(learner); /* replicas.pml: ALONG: unquiet */
+    replica_look_at_heads(learner, 1); /* replicas.pml: ALONG: look */
     replica->behind++;
     replica->along = true;
     replica->along_lr = lr;
@@ -55,7 +55,7 @@ void replica_published(struct local_learner *learner)
 {
     struct replica *replica = learner->replica;
     if (replica->along && --replica->behind == 0)
-        commit(learner); /* replicas.pml: ALONG: commit */
+        replica_commit(learner); /* replicas.pml: ALONG: commit */
 }
 
 static bool is_stepped(const struct replica *replica, uint32_t layer)
@@ -128,6 +128,6 @@ bool local_learn(struct local_learner *learner, uint32_t layer, float lr, float 
         !list_others(learner, layer, out))
         return false;
     replica->begun[layer] = true;
-    note_rows(learner, layer, job->layers[layer].rows); /* replicas.pml: ALONG: step */
+    replica_note_rows(learner, layer, job->layers[layer].rows); /* replicas.pml: ALONG: step */
     return true;
 }

@@ -21,9 +21,9 @@
 #include "os/clock.h"
 
 enum {
-    SPINS = 64, /* looks before the first sleep */
-    LONG_US = 10000000,
-    SAMPLES = 64, /* of factors that are stepped together, unless one gradient has more */
+    SPINS = 64,         /* looks before the first sleep */
+    LONG_US = 10000000, /* a wait that is worth a word */
+    SAMPLES = 64,       /* of factors that are stepped together, unless one gradient has more */
 };
 
 /* ---- who has what ---- */
@@ -180,7 +180,7 @@ static tri_status settle(struct local_learner *learner, tri_error *err);
 
 /* The copy is about to change: not while somebody copies it. Either this learner sees the wish, or
  * who has it sees that the copy changes, and waits. */
-void begin_change(struct local_learner *learner)
+void replica_begin_change(struct local_learner *learner)
 {
     uint32_t word;
     set_quiet(learner, 0); /* replicas.pml: unquiet */
@@ -207,7 +207,7 @@ static void end_change(struct local_learner *learner)
 }
 
 /* All that was looked at is in. */
-void commit(struct local_learner *learner)
+void replica_commit(struct local_learner *learner)
 {
     struct local_job *job = learner->job;
     struct replica *replica = learner->replica;
@@ -224,7 +224,7 @@ void commit(struct local_learner *learner)
 }
 
 /* The first `rows` rows are up to date. */
-void note_rows(struct local_learner *learner, uint32_t layer, uint32_t rows)
+void replica_note_rows(struct local_learner *learner, uint32_t layer, uint32_t rows)
 {
     struct replica *replica = learner->replica;
     replica->rows[layer] = rows;
@@ -234,7 +234,7 @@ void note_rows(struct local_learner *learner, uint32_t layer, uint32_t rows)
     if (replica->behind == replica->half)
         reach(learner->job, LOCAL_AT_HALF_STEP);
     if (replica->behind == 0)
-        commit(learner);
+        replica_commit(learner);
 }
 
 /* ---- bringing it up to date ---- */
@@ -247,7 +247,7 @@ static void catch_up(struct local_learner *learner, uint32_t layer, uint32_t row
         return;
     if (learner->job->layers[layer].common) {
         sets_take(learner, layer, replica->upto);
-        note_rows(learner, layer, learner->job->layers[layer].rows);
+        replica_note_rows(learner, layer, learner->job->layers[layer].rows);
         return;
     }
     bool several = false;
@@ -260,7 +260,7 @@ static void catch_up(struct local_learner *learner, uint32_t layer, uint32_t row
     const uint32_t end = several ? shape->rows : rows;
     pile_step(&replica->pile, &replica->stepper, shape, layer_weights(learner, layer),
               replica->rows[layer], end);
-    note_rows(learner, layer, end);
+    replica_note_rows(learner, layer, end);
 }
 
 void local_catch_up(struct local_learner *learner, uint32_t layer, uint32_t rows)
@@ -300,7 +300,7 @@ void local_copy(const struct local_learner *learner, uint32_t layer, float *weig
 /* ---- looking and taking ---- */
 
 /* What is there; this learner's own counts `own` more. */
-void look_at_heads(struct local_learner *learner, uint64_t own)
+void replica_look_at_heads(struct local_learner *learner, uint64_t own)
 {
     const struct local_job *job = learner->job;
     struct replica *replica = learner->replica;
@@ -325,7 +325,7 @@ void look_at_heads(struct local_learner *learner, uint64_t own)
 static void look_now(struct local_learner *learner)
 {
     sets_adopt(learner);
-    look_at_heads(learner, 0);
+    replica_look_at_heads(learner, 0);
     if (!learner->replica->open)
         end_change(learner);
 }
@@ -340,7 +340,7 @@ static void look_no_further(struct local_learner *learner)
 /* Nothing is read any more of what the last iteration has read. */
 static tri_status look(struct local_learner *learner, bool further, tri_error *err)
 {
-    begin_change(learner);
+    replica_begin_change(learner);
     /* Or who makes a set might wait for one who waits for the lock. */
     sets_let_go(learner); /* sets.pml: BEGIN: unpin */
     tri_status status = sets_relieve(learner, &learner->replica->stepper, err);
@@ -361,7 +361,7 @@ void replica_take(struct local_learner *learner)
     for (uint32_t l = 0; l < job->head->layer_count && learner->replica->open; l++)
         catch_up(learner, l, job->layers[l].rows);
     if (learner->replica->open)
-        commit(learner);
+        replica_commit(learner);
 }
 
 /* Common layers that are ahead of the copy. */
@@ -442,7 +442,7 @@ tri_status replica_flush(struct local_learner *learner, tri_error *err)
         return TRI_OK;
     }
     replica_take(learner);
-    begin_change(learner);
+    replica_begin_change(learner);
     sets_let_go(learner);
     status = settle_sets(learner, true, err);
     if (status != TRI_OK)

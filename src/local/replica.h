@@ -27,12 +27,12 @@ struct replica {
 };
 
 /* The steps of a change, for along.c. The copy is about to change: not while somebody copies it. */
-void begin_change(struct local_learner *learner);
+void replica_begin_change(struct local_learner *learner);
 /* What is there to take; this learner's own gradients count `own` more. */
-void look_at_heads(struct local_learner *learner, uint64_t own);
+void replica_look_at_heads(struct local_learner *learner, uint64_t own);
 /* The first `rows` rows of a layer are up to date; with the last of the last all is taken. */
-void note_rows(struct local_learner *learner, uint32_t layer, uint32_t rows);
-void commit(struct local_learner *learner);
+void replica_note_rows(struct local_learner *learner, uint32_t layer, uint32_t rows);
+void replica_commit(struct local_learner *learner);
 
 /* Who has sat down gets a copy: of another learner's, or of what the job began with. */
 tri_status replica_open(struct local_learner *learner, tri_error *err);
