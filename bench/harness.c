@@ -304,14 +304,16 @@ tri_status bench_run(const struct bench *bench, const struct bench_options *opti
 {
     struct bench_wish wish = options->wish;
     struct bench_case *chosen = NULL;
+    struct bench_plan opened;
     struct measured m = {.bench = bench, .progress = options->progress, .stolen = (double)NAN};
     wish.quick = is_quick();
     m.repeats = wish.quick ? QUICK_REPEATS : bench->repeats;
     if (options->repeats > 0)
         m.repeats = options->repeats;
-    tri_status status = bench->open(mem, &wish, &m.plan, err);
+    tri_status status = bench->open(mem, &wish, &opened, err);
     if (status != TRI_OK)
         return status;
+    m.plan = opened; /* of which only some cases may be measured, but all are closed */
     if (options->only != NULL)
         status = choose(mem, options->only, &m.plan, &chosen, err);
     if (status == TRI_OK) {
@@ -323,6 +325,6 @@ tri_status bench_run(const struct bench *bench, const struct bench_options *opti
     mem_free(mem, m.sorted);
     mem_free(mem, m.runs);
     mem_free(mem, chosen);
-    bench->close(mem, &m.plan);
+    bench->close(mem, &opened);
     return status;
 }

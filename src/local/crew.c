@@ -4,6 +4,8 @@
  * use again. Who is done with its own takes blocks of the others: a thread that the system has put
  * aside costs the rest one block. The caller works, too, and returns when all blocks are done. */
 
+#include <sched.h>
+
 #include "local/inside.h"
 #include "os/thread.h"
 
@@ -34,8 +36,9 @@ struct crew {
     uint32_t started, finished; /* events */
     uint32_t leaving;
     uint32_t due_cpu;
-    uint32_t *due;  /* an event that somebody waits for, on that processor */
-    uint32_t count; /* threads beside the caller */
+    uint32_t *due;               /* an event that somebody waits for, on that processor */
+    uint32_t count;              /* threads beside the caller */
+    uint32_t cpus[CREW_MAX + 1]; /* where each was in its last run; the last used: the caller */
     struct member members[CREW_MAX];
     struct share shares[CREW_MAX + 1]; /* the last used is the caller's */
 };
@@ -75,11 +78,10 @@ static void share_open(struct share *share, uint64_t run, uint64_t first, uint64
 }
 
 /* Any thread may come first. */
-void crew_wake_due(struct crew *crew)
+bool crew_wake_due(struct crew *crew)
 {
     uint32_t *event = __atomic_exchange_n(&crew->due, NULL, __ATOMIC_ACQ_REL);
-    if (event != NULL)
-        event_wake(event); /* local.pml: wake learner */
+    return event != NULL && event_wake(event); /* local.pml: wake learner */
 }
 
 static bool is_due(struct crew *crew)
@@ -89,11 +91,16 @@ static bool is_due(struct crew *crew)
     return due;
 }
 
+bool crew_wake_here(struct crew *crew)
+{
+    return is_due(crew) && load32(&crew->due_cpu) == thread_cpu() && crew_wake_due(crew);
+}
+
 /* What the caller does between two of its blocks. */
 static void look_up(struct crew *crew)
 {
     if (is_due(crew))
-        crew_wake_due(crew);
+        (void)crew_wake_due(crew);
     if (crew->between != NULL)
         crew->between(crew->ctx);
 }
@@ -103,8 +110,7 @@ static void look_up(struct crew *crew)
 static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratch)
 {
     uint64_t first, count, done = 0;
-    if (is_due(crew) && load32(&crew->due_cpu) == thread_cpu())
-        crew_wake_due(crew);
+    (void)crew_wake_here(crew);
     for (uint32_t i = 0; i <= crew->count; i++)
         while ((count = deal(&crew->shares[(me + i) % (crew->count + 1)], run, &first)) > 0) {
             for (uint64_t k = 0; k < count; k++) {
@@ -115,7 +121,7 @@ static void work_off(struct crew *crew, uint64_t run, uint32_t me, float *scratc
             done += count;
         }
     if (me == crew->count)
-        crew_wake_due(crew);
+        (void)crew_wake_due(crew);
     SAID(&crew->left);
     if (done > 0 && __atomic_sub_fetch(&crew->left, done, __ATOMIC_ACQ_REL) == 0)
         event_wake(&crew->finished);
@@ -127,20 +133,53 @@ static bool is_on(const struct crew *crew, uint64_t last)
     return load(&crew->run) != last || load32(&crew->leaving) != 0;
 }
 
+/* Two threads on one processor are no faster than one. Where another processor rests for less than
+ * a millisecond at a time, as one does whose learner waits for each gradient, the system leaves
+ * them there for tens of milliseconds. The caller stays. */
+static void keep_apart(struct crew *crew, uint32_t me)
+{
+    const uint32_t cpu = thread_cpu();
+    uint32_t others[CREW_MAX];
+    size_t count = 0;
+    bool clash = false;
+    for (uint32_t i = 0; i <= crew->count; i++) {
+        if (i == me)
+            continue;
+        others[count] = load32(&crew->cpus[i]);
+        clash = clash || (i > me && others[count] == cpu);
+        count++;
+    }
+    if (clash)
+        thread_move_off(others, count);
+    store32(&crew->cpus[me], thread_cpu());
+}
+
+/* For the next run, a moment. Who is to be woken on this thread's processor goes first: while the
+ * thread looks, it would not get it. */
+static void look_out(struct crew *crew, uint64_t last)
+{
+    for (int i = 0; i < SPINS && !is_on(crew, last); i++)
+        if (crew_wake_here(crew))
+            (void)sched_yield();
+        else
+            event_pause();
+}
+
 static void *live(void *arg)
 {
     struct member *member = arg;
     struct crew *crew = member->crew;
     uint64_t last = RUN_FIRST;
     while (load32(&crew->leaving) == 0) {
-        for (int i = 0; i < SPINS && !is_on(crew, last); i++)
-            event_pause();
+        look_out(crew, last);
         uint32_t key = event_key(&crew->started);
         if (!is_on(crew, last))
             (void)event_wait(&crew->started, key, SLICE_MS);
         uint64_t run = load(&crew->run);
-        if (run != last)
+        if (run != last) {
+            keep_apart(crew, member->number);
             work_off(crew, run, member->number, member->scratch);
+        }
         last = run;
     }
     return NULL;
@@ -162,6 +201,7 @@ tri_status crew_open(struct local_job *job, uint32_t threads, struct crew **out,
     }
     while (crew->count < others) {
         struct member *member = &crew->members[crew->count];
+        crew->cpus[crew->count] = UINT32_MAX; /* no processor */
         *member = (struct member){.crew = crew,
                                   .number = crew->count,
                                   .scratch = crew->scratches + (size_t)(crew->count + 1) * BLOCK};
@@ -187,17 +227,17 @@ void crew_close(struct crew *crew)
 
 void crew_wake_later(struct crew *crew, uint32_t *event, uint32_t cpu)
 {
-    crew_wake_due(crew);
+    (void)crew_wake_due(crew);
     store32(&crew->due_cpu, cpu);
     SAID(&crew->due);
     __atomic_store_n(&crew->due, event, __ATOMIC_RELEASE);
     if (crew->count == 0)
-        crew_wake_due(crew);
+        (void)crew_wake_due(crew);
 }
 
 static void work_alone(struct crew *crew, size_t blocks)
 {
-    crew_wake_due(crew);
+    (void)crew_wake_due(crew);
     for (size_t i = 0; i < blocks; i++) {
         crew->work(crew->ctx, i, crew->scratches);
         look_up(crew);
@@ -224,6 +264,7 @@ void crew_share_between(struct crew *crew, crew_work *work, crew_between *betwee
     for (uint32_t i = 0; i <= crew->count; i++)
         share_open(&crew->shares[i], run, blocks * i / (crew->count + 1),
                    blocks * (i + 1) / (crew->count + 1));
+    store32(&crew->cpus[crew->count], thread_cpu());
     store(&crew->run, run);
     event_wake(&crew->started);
     work_off(crew, run, crew->count, crew->scratches);

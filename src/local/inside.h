@@ -394,12 +394,14 @@ void crew_share(struct crew *crew, crew_work *work, void *ctx, size_t blocks);
 typedef void crew_between(void *ctx);
 void crew_share_between(struct crew *crew, crew_work *work, crew_between *between, void *ctx,
                         size_t blocks);
-/* Wakes who waits for the event, with several threads not before the next run is dealt out: who is
- * woken takes a core from one of them, and then the others have its blocks to work on. It is done
- * by the thread on that `cpu`, if there is one: waking across cores costs an interrupt, some 14
- * microseconds of a virtual machine's time. */
+/* Wakes who waits for the event, with several threads when the next run is dealt out: who is woken
+ * takes a core from one of them, and then the others have its blocks to work on. It is done by the
+ * thread on that `cpu`, if there is one, and before the next run if that has nothing to do: waking
+ * across cores costs an interrupt, some 14 microseconds of a virtual machine's time. */
 void crew_wake_later(struct crew *crew, uint32_t *event, uint32_t cpu);
-void crew_wake_due(struct crew *crew); /* no run comes soon */
+/* No run comes soon. True: somebody may have slept. */
+bool crew_wake_due(struct crew *crew);
+bool crew_wake_here(struct crew *crew); /* only who is to be woken on the caller's processor */
 
 /* apply.c */
 void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot);

@@ -6,7 +6,10 @@
 #include "local/inside.h"
 #include "os/clock.h"
 
-enum { SPINS = 64 };
+/* Looks for work before it sleeps, about 25 ns each. To sleep and be woken takes as long as the
+ * many, and the learners wait for it; so they are for a server that has not waited longer the last
+ * time. One that has leaves its core to the learners soon. */
+enum { LOOKS_FEW = 64, LOOKS_MANY = 1024, SHORT_US = 50 };
 
 struct server {
     struct local_job *job;
@@ -14,6 +17,7 @@ struct server {
     struct crew *crew;
     struct rounds *rounds;
     struct passes *passes;
+    int looks;
 };
 
 /* ---- taking up what a dead server left ---- */
@@ -91,16 +95,27 @@ static bool is_over(const struct local_job *job)
     return !alive_is(&watch);
 }
 
-static void sleep_a_slice(struct local_job *job)
+/* Waits for work, no longer than a slice. Who is to be woken is, by the thread on its processor if
+ * one is there and looks out. */
+static void wait_a_slice(struct server *server)
 {
-    for (int i = 0; i < SPINS; i++) {
-        if (has_work(job))
+    struct local_job *job = server->job;
+    (void)crew_wake_here(server->crew);
+    for (int i = 0; i < server->looks; i++) {
+        if (has_work(job)) {
+            server->looks = LOOKS_MANY;
             return;
+        }
+        if (i == LOOKS_FEW)
+            (void)crew_wake_due(server->crew);
         event_pause();
     }
+    (void)crew_wake_due(server->crew);
+    const uint64_t asleep_us = clock_us();
     uint32_t key = event_key(&job->head->work); /* local.pml: work key */
     if (!has_work(job) && !event_wait(&job->head->work, key, SLICE_MS))
         (void)local_bury(job);
+    server->looks = clock_us() - asleep_us < SHORT_US ? LOOKS_MANY : LOOKS_FEW;
 }
 
 static tri_status serve(struct server *server, tri_error *err)
@@ -108,29 +123,26 @@ static tri_status serve(struct server *server, tri_error *err)
     struct local_job *job = server->job;
     tri_status status = take_up(server, err);
     while (status == TRI_OK && !local_stopping(job)) {
-        bool hold = load32(&job->head->hold) != 0, more = has_work(job);
-        if (hold)
+        if (load32(&job->head->hold) != 0) {
             passes_finish(server->passes); /* who copies is to find whole gradients */
-        if (hold || !more)
-            crew_wake_due(server->crew);
-        if (hold)
+            (void)crew_wake_due(server->crew);
             rest_if_held(job, HOLD_SERVER);
-        else if (more)
+        } else if (has_work(job))
             status = go(server, err);
         else if (server->options->until_done && is_over(job))
             break;
         else
-            sleep_a_slice(job);
+            wait_a_slice(server);
     }
     passes_finish(server->passes);
-    crew_wake_due(server->crew);
+    (void)crew_wake_due(server->crew);
     return status == TRI_EEVICTED ? TRI_OK : status;
 }
 
 tri_status local_serve(struct local_job *job, const struct local_serve_options *options,
                        tri_error *err)
 {
-    struct server server = {.job = job, .options = options};
+    struct server server = {.job = job, .options = options, .looks = LOOKS_FEW};
     if (!has_server(job))
         return fail(err, TRI_EARG, "a job in mode %s has no server",
                     local_mode_name((enum local_mode)job->head->mode));

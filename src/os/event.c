@@ -28,15 +28,16 @@ bool event_wait(uint32_t *event, uint32_t key, uint32_t timeout_ms)
     return wrong == 0 || errno != ETIMEDOUT;
 }
 
-void event_wake(uint32_t *event)
+bool event_wake(uint32_t *event)
 {
     uint32_t seen = __atomic_fetch_or(event, 0, __ATOMIC_ACQ_REL);
     while ((seen & WAITING) != 0)
         if (__atomic_compare_exchange_n(event, &seen, seen + 1, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
             (void)syscall(SYS_futex, event, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-            return;
+            return true;
         }
+    return false;
 }
 
 void event_pause(void)

@@ -33,8 +33,8 @@ uint32_t event_key(uint32_t *event);
 bool event_wait(uint32_t *event, uint32_t key, uint32_t timeout_ms);
 
 /* Wakes all that sleep. What was written before is seen by those who look after waking, and by
- * those who take a key later. No system call when nobody waits. */
-void event_wake(uint32_t *event);
+ * those who take a key later. No system call when nobody waits. True: somebody may have slept. */
+bool event_wake(uint32_t *event);
 
 /* A few processor cycles' rest, for who looks again in a moment. */
 void event_pause(void);

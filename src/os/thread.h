@@ -2,6 +2,7 @@
 #ifndef TRIDENT_OS_THREAD_H
 #define TRIDENT_OS_THREAD_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -10,6 +11,10 @@ extern "C" {
 
 /* The processor that the calling thread is on, for a guess: it may be on another one already. */
 uint32_t thread_cpu(void);
+
+/* Moves the calling thread to a processor that is none of these, if it may run on such a one. Where
+ * it may run stays as it is. */
+void thread_move_off(const uint32_t *cpus, size_t count);
 
 /* From here on the calling thread takes the processor from nobody who needs it. Where the system
  * does not let it, nothing changes. */
