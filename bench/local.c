@@ -20,8 +20,8 @@
 #include "bench/local_kernels.h"
 #include "local/update.h"
 
-/* Before the clock of a turn starts, either side has been at it for so long: what the case before
- * left in the caches is gone, and all threads are awake. */
+/* Before the clock of a turn starts, either side has been at it for so long: all threads are awake,
+ * and have begun to put what the case before left out of the caches. */
 static const double warm_s = 0.005;
 
 enum { SIZES = 4, CASES = 2 * SIZES + 1, COLS = 1000, SLOTS = 2, THREADS_MAX = 2 };
@@ -65,6 +65,13 @@ static double used_s(void)
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
+static double used_by_thread_s(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
 static struct bench_sample sample(double passes, uint64_t floats, double took, double cpu)
 {
     double gb = passes * 12e-9 * (double)floats;
@@ -97,8 +104,10 @@ static tri_status push_for(struct work *work, double seconds, uint64_t *passes, 
 {
     const double until = now_s() + seconds;
     tri_status status = TRI_OK;
-    for (; status == TRI_OK && now_s() < until; ++*passes)
+    do {
         status = push(work, err);
+        ++*passes;
+    } while (status == TRI_OK && now_s() < until);
     return status;
 }
 
@@ -122,7 +131,7 @@ struct share {
     uint64_t first, count;
     double from, until; /* of what counts */
     uint64_t passes;
-    double took;
+    double took, cpu;
     pthread_t thread;
 };
 
@@ -131,10 +140,11 @@ static void *pass_over(void *arg)
     struct share *share = arg;
     const struct work *work = share->work;
     update_sgd *sgd = update_kernel_at(0)->sgd;
-    double start = 0;
+    double start = 0, cpu = 0;
     for (double at = now_s(); start == 0 || at < share->until; at = now_s()) {
         if (start == 0 && at >= share->from) {
             start = at;
+            cpu = used_by_thread_s();
             share->passes = 0;
         }
         sgd(work->plain + share->first,
@@ -143,6 +153,7 @@ static void *pass_over(void *arg)
         share->passes++;
     }
     share->took = now_s() - start;
+    share->cpu = used_by_thread_s() - cpu;
     return NULL;
 }
 
@@ -150,7 +161,7 @@ static tri_status turn_limit(const struct work *work, struct bench_sample *out, 
 {
     struct share shares[THREADS_MAX] = {{0}};
     const double from = now_s() + warm_s, until = from + work->turn_s;
-    double cpu = used_s(), rate = 0;
+    double cpu = 0, rate = 0, gb = 0;
     const uint32_t threads = work->threads > 1 ? 2 : 1;
     uint32_t started = 0;
     for (uint32_t i = 0; i < threads; i++) {
@@ -167,9 +178,13 @@ static tri_status turn_limit(const struct work *work, struct bench_sample *out, 
     (void)pass_over(&shares[threads - 1]);
     for (uint32_t i = 0; i < started; i++)
         (void)pthread_join(shares[i].thread, NULL);
-    for (uint32_t i = 0; i < threads; i++)
-        rate += 12e-9 * (double)shares[i].count * (double)shares[i].passes / shares[i].took;
-    *out = (struct bench_sample){rate, (used_s() - cpu) / (rate * (work->turn_s + warm_s))};
+    for (uint32_t i = 0; i < threads; i++) {
+        const double moved = 12e-9 * (double)shares[i].count * (double)shares[i].passes;
+        rate += moved / shares[i].took;
+        cpu += shares[i].cpu;
+        gb += moved;
+    }
+    *out = (struct bench_sample){rate, cpu / gb};
     return TRI_OK;
 }
 

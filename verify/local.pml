@@ -441,7 +441,8 @@ proctype learner(byte i)
 #endif
 
 /* With several update threads a learner that waits for space is woken in the middle of the next
- * step, or as soon as there is none. */
+ * step, or before the server sleeps. Another thread of the server may do it, a moment after the
+ * server has left it to that: as if the server slept a moment later. */
 inline wake_due()
 {
     if

@@ -4,12 +4,10 @@
  * use again. Who is done with its own takes blocks of the others: a thread that the system has put
  * aside costs the rest one block. The caller works, too, and returns when all blocks are done. */
 
-#include <sched.h>
-
 #include "local/inside.h"
 #include "os/thread.h"
 
-enum { CREW_MAX = 64, SPINS = 2000 };
+enum { CREW_MAX = 64, SPINS = 2000, MOVE_EVERY = 16 };
 
 /* The blocks of one thread that are not dealt out yet. */
 struct share {
@@ -22,6 +20,7 @@ struct member {
     struct crew *crew;
     pthread_t thread;
     uint32_t number;
+    uint32_t stays; /* for so many runs */
     float *scratch;
 };
 
@@ -135,10 +134,12 @@ static bool is_on(const struct crew *crew, uint64_t last)
 
 /* Two threads on one processor are no faster than one. Where another processor rests for less than
  * a millisecond at a time, as one does whose learner waits for each gradient, the system leaves
- * them there for tens of milliseconds. The caller stays. */
-static void keep_apart(struct crew *crew, uint32_t me)
+ * them there for tens of milliseconds. So the one with the lower number moves off, not in every
+ * run: others may need the processors, too. */
+static void keep_apart(struct member *member)
 {
-    const uint32_t cpu = thread_cpu();
+    struct crew *crew = member->crew;
+    const uint32_t me = member->number, cpu = thread_cpu();
     uint32_t others[CREW_MAX];
     size_t count = 0;
     bool clash = false;
@@ -146,11 +147,15 @@ static void keep_apart(struct crew *crew, uint32_t me)
         if (i == me)
             continue;
         others[count] = load32(&crew->cpus[i]);
-        clash = clash || (i > me && others[count] == cpu);
+        clash = clash || (i > me && others[count] == cpu && cpu != UINT32_MAX);
         count++;
     }
-    if (clash)
+    if (member->stays > 0)
+        member->stays--;
+    else if (clash) {
         thread_move_off(others, count);
+        member->stays = MOVE_EVERY;
+    }
     store32(&crew->cpus[me], thread_cpu());
 }
 
@@ -160,7 +165,7 @@ static void look_out(struct crew *crew, uint64_t last)
 {
     for (int i = 0; i < SPINS && !is_on(crew, last); i++)
         if (crew_wake_here(crew))
-            (void)sched_yield();
+            thread_yield();
         else
             event_pause();
 }
@@ -177,7 +182,7 @@ static void *live(void *arg)
             (void)event_wait(&crew->started, key, SLICE_MS);
         uint64_t run = load(&crew->run);
         if (run != last) {
-            keep_apart(crew, member->number);
+            keep_apart(member);
             work_off(crew, run, member->number, member->scratch);
         }
         last = run;

@@ -401,7 +401,7 @@ void crew_share_between(struct crew *crew, crew_work *work, crew_between *betwee
 void crew_wake_later(struct crew *crew, uint32_t *event, uint32_t cpu);
 /* No run comes soon. True: somebody may have slept. */
 bool crew_wake_due(struct crew *crew);
-bool crew_wake_here(struct crew *crew); /* only who is to be woken on the caller's processor */
+bool crew_wake_here(struct crew *crew); /* the same, of who waits on the caller's processor */
 
 /* apply.c */
 void apply_gradient(struct local_job *job, struct crew *crew, const struct slot *slot);

@@ -6,10 +6,10 @@
 #include "local/inside.h"
 #include "os/clock.h"
 
-/* Looks for work before it sleeps, about 25 ns each. To sleep and be woken takes as long as the
- * many, and the learners wait for it; so they are for a server that has not waited longer the last
- * time. One that has leaves its core to the learners soon. */
-enum { LOOKS_FEW = 64, LOOKS_MANY = 1024, SHORT_US = 50 };
+/* Looks for work before it sleeps, a microsecond or two. To sleep and be woken takes 20 and more,
+ * and the learners wait for it; so a server whose last wait was short looks for longer. One that
+ * waits for learners that compute leaves its core to them soon. */
+enum { LOOKS = 64, LOOK_US = 25, SHORT_US = 50 };
 
 struct server {
     struct local_job *job;
@@ -17,7 +17,7 @@ struct server {
     struct crew *crew;
     struct rounds *rounds;
     struct passes *passes;
-    int looks;
+    bool patient; /* the last wait was short */
 };
 
 /* ---- taking up what a dead server left ---- */
@@ -95,27 +95,36 @@ static bool is_over(const struct local_job *job)
     return !alive_is(&watch);
 }
 
-/* Waits for work, no longer than a slice. Who is to be woken is, by the thread on its processor if
- * one is there and looks out. */
-static void wait_a_slice(struct server *server)
+/* Who is to be woken is, by the thread on its processor if one is there and looks out. */
+static bool look_for_work(struct server *server)
 {
-    struct local_job *job = server->job;
+    const uint64_t until_us = clock_us() + LOOK_US;
     (void)crew_wake_here(server->crew);
-    for (int i = 0; i < server->looks; i++) {
-        if (has_work(job)) {
-            server->looks = LOOKS_MANY;
-            return;
-        }
-        if (i == LOOKS_FEW)
+    for (int i = 0; i < LOOKS || (server->patient && clock_us() < until_us); i++) {
+        if (has_work(server->job))
+            return true;
+        if (i == LOOKS)
             (void)crew_wake_due(server->crew);
         event_pause();
     }
     (void)crew_wake_due(server->crew);
+    return false;
+}
+
+/* No longer than a slice. */
+static void wait_for_work(struct server *server)
+{
+    struct local_job *job = server->job;
+    if (look_for_work(server)) {
+        server->patient = true;
+        return;
+    }
+    const bool in_vain = server->patient;
     const uint64_t asleep_us = clock_us();
     uint32_t key = event_key(&job->head->work); /* local.pml: work key */
     if (!has_work(job) && !event_wait(&job->head->work, key, SLICE_MS))
         (void)local_bury(job);
-    server->looks = clock_us() - asleep_us < SHORT_US ? LOOKS_MANY : LOOKS_FEW;
+    server->patient = !in_vain && clock_us() - asleep_us < SHORT_US;
 }
 
 static tri_status serve(struct server *server, tri_error *err)
@@ -132,7 +141,7 @@ static tri_status serve(struct server *server, tri_error *err)
         else if (server->options->until_done && is_over(job))
             break;
         else
-            wait_a_slice(server);
+            wait_for_work(server);
     }
     passes_finish(server->passes);
     (void)crew_wake_due(server->crew);
@@ -142,7 +151,7 @@ static tri_status serve(struct server *server, tri_error *err)
 tri_status local_serve(struct local_job *job, const struct local_serve_options *options,
                        tri_error *err)
 {
-    struct server server = {.job = job, .options = options, .looks = LOOKS_FEW};
+    struct server server = {.job = job, .options = options};
     if (!has_server(job))
         return fail(err, TRI_EARG, "a job in mode %s has no server",
                     local_mode_name((enum local_mode)job->head->mode));

@@ -1,6 +1,7 @@
 #include "os/thread.h"
 
 #include <sched.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +13,11 @@ uint32_t thread_cpu(void)
     return (uint32_t)sched_getcpu();
 }
 
+void thread_yield(void)
+{
+    (void)sched_yield();
+}
+
 void thread_move_off(const uint32_t *cpus, size_t count)
 {
     cpu_set_t allowed, others;
@@ -21,6 +27,8 @@ void thread_move_off(const uint32_t *cpus, size_t count)
     for (size_t i = 0; i < count; i++)
         if (cpus[i] < CPU_SETSIZE)
             CPU_CLR(cpus[i], &others);
+    if (CPU_COUNT(&allowed) == sysconf(_SC_NPROCESSORS_ONLN))
+        memset(&allowed, 0xff, sizeof allowed); /* no limit, also for processors that come later */
     if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
         (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
